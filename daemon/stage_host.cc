@@ -175,9 +175,8 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
 }
 
 Status StageHost::StartRunner() {
-  SHOAL_ASSIGN_OR_RETURN(
-      const pipeline::RunnerConfig config,
-      RunnerConfigOf(plan_, own_, loaded_->model->spec().hidden, *resources_.config));
+  SHOAL_ASSIGN_OR_RETURN(const pipeline::RunnerConfig config,
+                         RunnerConfigOf(plan_, own_, loaded_->model->spec(), *resources_.config));
   SHOAL_RETURN_IF_ERROR(CheckData(config, loaded_->data.get(), loaded_->model->spec().vocabulary));
   SHOAL_ASSIGN_OR_RETURN(budget_, BudgetOf(config, plan_.config(), *resources_.config));
   const model::StageModel& model = *loaded_->model;
@@ -195,14 +194,15 @@ Status StageHost::StartRunner() {
   dependencies.mediator = this;
   SHOAL_ASSIGN_OR_RETURN(runner_, pipeline::NewStageRunner(config, dependencies));
   owner_->OnStageState(PeerState::kSyncing, "connecting to neighbours");
-  runner_->Start(LinkTargetsOf(plan_, own_, loaded_->model->spec().trains_tied_head()));
+  sharing_ = config.sharing;
+  runner_->Start(LinkTargetsOf(plan_, own_, sharing_));
   return Status::Ok();
 }
 
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
-  runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config()));
+  runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config(), sharing_));
 }
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {

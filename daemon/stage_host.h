@@ -126,7 +126,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   Owner* const owner_;
   const control::v1::Plan plan_;
   const control::v1::Position own_;
-  const std::shared_ptr<bool> alive_;  // shared with posted tasks: false once destroyed
+  std::vector<std::uint32_t> sharing_;  // as RunnerConfig has it
+  const std::shared_ptr<bool> alive_;   // shared with posted tasks: false once destroyed
   AppliedSteps steps_;
   ArtefactFetcher fetcher_;
   std::shared_ptr<Loaded> loaded_;  // shared with compute tasks; dies on the compute thread

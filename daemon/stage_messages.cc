@@ -90,7 +90,8 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing) {
 }
 
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
-                              const control::v1::RunConfig& config) {
+                              const control::v1::RunConfig& config,
+                              const std::vector<std::uint32_t>& sharing) {
   pipeline::StepPlan step;
   step.step = plan.step();
   const control::v1::PipelinePlan& own_part = plan.pipelines(static_cast<int>(own.pipeline()));
@@ -113,9 +114,9 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
   for (std::uint32_t p = 0; p < config.pipelines(); ++p) {
     step.group_lines.push_back(line(p, own.stage()));
   }
-  for (const std::uint32_t stage : {0u, config.stages() - 1}) {
+  for (const std::uint32_t stage : sharing) {
     for (std::uint32_t p = 0; p < config.pipelines(); ++p) {
-      step.embedding_lines.push_back(line(p, stage));
+      step.shared_lines.push_back(line(p, stage));
     }
   }
   return step;
@@ -146,14 +147,17 @@ std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t s
   return any ? lans : std::vector<std::uint32_t>();
 }
 
-std::vector<std::uint32_t> EmbeddingLansOf(const control::v1::Plan& plan) {
+std::vector<std::uint32_t> SharedLansOf(const control::v1::Plan& plan,
+                                        const std::vector<std::uint32_t>& sharing) {
   const std::size_t pipelines = plan.config().pipelines();
-  std::vector<std::uint32_t> lans(2 * pipelines);
+  std::vector<std::uint32_t> lans(sharing.size() * pipelines);
   bool any = false;
   for (const control::v1::Position& position : plan.positions()) {
-    if (position.pipeline() >= pipelines || position.embedding_lan() == 0) continue;
-    lans[position.pipeline() + (position.stage() == 0 ? 0 : pipelines)] = position.embedding_lan();
-    any = true;
+    const auto stage = std::ranges::find(sharing, position.stage());
+    if (position.pipeline() >= pipelines || stage == sharing.end()) continue;
+    const auto place = static_cast<std::size_t>(stage - sharing.begin());
+    lans[place * pipelines + position.pipeline()] = position.shared_lan();
+    any = any || position.shared_lan() > 0;
   }
   return any ? lans : std::vector<std::uint32_t>();
 }

@@ -25,13 +25,15 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 // Whether a plan stays within the limits of run.toml, and has one position for each stage of each
 // pipeline: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);
-// Of a plan that has `own` as one of its positions.
+// Of a plan that has `own` as one of its positions. `sharing`: MemberConfig's.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
-                              const control::v1::RunConfig& config);
+                              const control::v1::RunConfig& config,
+                              const std::vector<std::uint32_t>& sharing);
 replica::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
 // As RunnerConfig has them; empty where the plan names no LAN of this stage.
 std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage);
-std::vector<std::uint32_t> EmbeddingLansOf(const control::v1::Plan& plan);
+std::vector<std::uint32_t> SharedLansOf(const control::v1::Plan& plan,
+                                        const std::vector<std::uint32_t>& sharing);
 // Pipelines whose peers share a LAN with that of `own` in its stage group, the own one too; or
 // none.
 std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,

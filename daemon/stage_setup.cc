@@ -57,7 +57,8 @@ Result<model::StageOptions> StageOptionsOf(const control::v1::Plan& plan,
 
 Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
                                               const control::v1::Position& own,
-                                              std::uint32_t hidden, const DaemonConfig& daemon) {
+                                              const model::ModelSpec& model,
+                                              const DaemonConfig& daemon) {
   const control::v1::RunConfig& run = plan.config();
   pipeline::RunnerConfig config;
   config.run = RunId{run.run()};
@@ -70,12 +71,16 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
   config.pipelines = run.pipelines();
   config.micro_batch_rows = run.micro_batch_rows();
   config.row_tokens = run.row_tokens();
-  config.hidden = hidden;
+  config.hidden = model.hidden;
   config.forward_codec = run.forward_codec();
   config.backward_codec = run.backward_codec();
   config.replica_method = run.replica_method();
   config.lans = LansOf(plan, config.stage);
-  config.embedding_lans = EmbeddingLansOf(plan);
+  config.sharing = model::SharingStages(model.shared_by(), run.stages());
+  if (std::ranges::find(config.sharing, config.stage) == config.sharing.end()) {
+    config.sharing.clear();
+  }
+  config.shared_lans = SharedLansOf(plan, config.sharing);
   SHOAL_ASSIGN_OR_RETURN(config.schedule, pipeline::ParseSchedulePolicy(run.schedule()));
   config.in_flight_max = run.in_flight_max();
   config.activation_memory_bytes = daemon.activation_bytes;
@@ -105,7 +110,7 @@ Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedDa
 }
 
 pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control::v1::Position& own,
-                                    bool tied_head) {
+                                    const std::vector<std::uint32_t>& sharing) {
   pipeline::LinkTargets targets;
   const std::uint32_t pipeline = own.pipeline();
   const std::uint32_t stage = own.stage();
@@ -119,12 +124,18 @@ pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control
     targets.previous =
         TargetOf(plan, pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
   }
-  if (last > 0 && (stage == 0 || stage == last) && tied_head) {
+  const auto name = [](std::uint32_t at_stage, std::uint32_t of_pipeline) {
+    return std::to_string(at_stage) + "." + std::to_string(of_pipeline);
+  };
+  for (const std::uint32_t other_stage : sharing) {
     for (std::uint32_t other = 0; other < plan.config().pipelines(); ++other) {
-      const std::uint32_t low = stage == 0 ? pipeline : other, high = stage == 0 ? other : pipeline;
-      const std::string ends = std::to_string(low) + "-" + std::to_string(high);
-      targets.embedding.push_back(
-          TargetOf(plan, other, stage == 0 ? last : 0, "embedding/" + ends));
+      if (other_stage == stage) {
+        targets.shared.emplace_back();
+        continue;
+      }
+      const std::string a = name(stage, pipeline), b = name(other_stage, other);
+      targets.shared.push_back(TargetOf(
+          plan, other, other_stage, "shared/" + (stage < other_stage ? a + "-" + b : b + "-" + a)));
     }
   }
   for (std::uint32_t other = 0; other < plan.config().pipelines(); ++other) {

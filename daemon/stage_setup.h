@@ -4,10 +4,12 @@
 #define SHOAL_DAEMON_STAGE_SETUP_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "common/status.h"
 #include "daemon/config.h"
 #include "dataset/prepared_data.h"
+#include "model/families/model_spec.h"
 #include "model/stage_model.h"
 #include "pipeline/core/runner_types.h"
 #include "proto/control.pb.h"
@@ -18,17 +20,18 @@ namespace shoal::daemon {
 Result<model::StageOptions> StageOptionsOf(const control::v1::Plan& plan,
                                            const control::v1::Position& own,
                                            const DaemonConfig& daemon);
-// `hidden`: of the model. An error: the run's schedule is not known here.
+// `model`: of the run. An error: the run's schedule is not known here.
 Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
                                               const control::v1::Position& own,
-                                              std::uint32_t hidden, const DaemonConfig& daemon);
+                                              const model::ModelSpec& model,
+                                              const DaemonConfig& daemon);
 // Invalid argument if the first or last stage has no data (null), or data of another shape or
 // tokenizer.
 Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedData* data,
                  std::uint32_t vocabulary);
-// The peers with which the stage opens links. `tied_head`: of the model.
+// The peers with which the stage opens links. `sharing`: MemberConfig's.
 pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control::v1::Position& own,
-                                    bool tied_head);
+                                    const std::vector<std::uint32_t>& sharing);
 
 }  // namespace shoal::daemon
 

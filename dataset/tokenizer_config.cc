@@ -72,7 +72,9 @@ Result<TokenizerConfig> ParseTokenizerConfig(std::string_view json) {
   TokenizerConfig config;
   for (const auto& [name, flag] : {std::pair("add_prefix_space", &config.add_prefix_space),
                                    std::pair("add_bos_token", &config.add_bos_token),
-                                   std::pair("add_eos_token", &config.add_eos_token)}) {
+                                   std::pair("add_eos_token", &config.add_eos_token),
+                                   std::pair("do_lower_case", &config.do_lower_case),
+                                   std::pair("split_by_punct", &config.split_by_punct)}) {
     const auto found = root.find(name);
     if (found == root.end() || found->is_null()) continue;
     if (!found->is_boolean()) {

@@ -23,6 +23,7 @@ struct NamedToken {
 
 struct TokenizerConfig {
   std::optional<bool> add_prefix_space, add_bos_token, add_eos_token;
+  std::optional<bool> do_lower_case, split_by_punct;
   std::string tokenizer_class;     // of transformers; may be empty
   std::vector<NamedToken> tokens;  // "added_tokens_decoder", then bos_token, eos_token and the like
 };

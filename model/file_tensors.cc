@@ -28,11 +28,12 @@ at::ScalarType ScalarTypeOf(storage::DType dtype) {
 
 std::vector<std::string> StageParts(const ModelSpec& spec, const StageRange& range) {
   const std::vector<std::string> all = spec.PartNames();
-  SHOAL_CHECK(all.size() == std::size_t{spec.layers()} + 2);
-  std::vector<std::string> parts;
-  if (range.first_layer == 0) parts.push_back(all.front());
-  parts.insert(parts.end(), all.begin() + 1 + range.first_layer,
-               all.begin() + 1 + range.last_layer);
+  const std::ptrdiff_t shared = spec.relative ? 1 : 0;  // first, and of every stage
+  SHOAL_CHECK(all.size() == std::size_t{spec.layers()} + 2 + shared);
+  std::vector<std::string> parts(all.begin(), all.begin() + shared);
+  const auto embedding = all.begin() + shared;
+  if (range.first_layer == 0) parts.push_back(*embedding);
+  parts.insert(parts.end(), embedding + 1 + range.first_layer, embedding + 1 + range.last_layer);
   if (range.last_layer == spec.layers()) parts.push_back(all.back());
   return parts;
 }

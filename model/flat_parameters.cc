@@ -312,11 +312,11 @@ void FlatParameters::Write(StateVector which, std::size_t first, std::span<const
   }
 }
 
-double FlatParameters::SquaredGradientNorm(std::ptrdiff_t skip) const {
+double FlatParameters::SquaredGradientNorm(const std::set<std::string>& skipped) const {
   double sum = 0;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (static_cast<std::ptrdiff_t>(i) == skip) continue;
-    const at::Tensor gradient = Tensors::Part(tensors_->whole().gradients, entries_[i]);
+  for (const ParameterEntry& entry : entries_) {
+    if (skipped.contains(entry.name)) continue;
+    const at::Tensor gradient = Tensors::Part(tensors_->whole().gradients, entry);
     if (gradient.is_cpu()) {
       sum += ParallelSumOfSquares(Floats(gradient));
     } else {

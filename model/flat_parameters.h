@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -79,8 +80,8 @@ class FlatParameters {
   // Values [first, first + values.size()) of a vector; the caller has checked the range.
   void Read(StateVector which, std::size_t first, std::span<float> values) const;
   void Write(StateVector which, std::size_t first, std::span<const float> values);
-  // Sum of squares of the gradients in fp64, without entry `skip` (-1: none).
-  double SquaredGradientNorm(std::ptrdiff_t skip) const;
+  // Sum of squares of the gradients in fp64, without those of tensors of these names.
+  double SquaredGradientNorm(const std::set<std::string>& skipped) const;
   // One AdamW update; `options.weight_decay` counts only where the entry decays. On the CPU it is
   // one pass over memory. Without `fused`, and on other devices, tensor operations make the same
   // roundings in the same order: equal to the bit.

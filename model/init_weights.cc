@@ -19,11 +19,18 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kConfigBytesMax = 1 << 20;
-constexpr std::array<const char*, 11> kTokenizerFiles = {
-    "tokenizer.json",    "chat_template.jinja",   "vocab.json",
-    "merges.txt",        "encoder.json",          "vocab.bpe",
-    "added_tokens.json", "tokenizer_config.json", "special_tokens_map.json",
-    "tokenizer.model",   "generation_config.json"};
+constexpr std::array<const char*, 12> kTokenizerFiles = {"tokenizer.json",
+                                                         "chat_template.jinja",
+                                                         "vocab.json",
+                                                         "merges.txt",
+                                                         "encoder.json",
+                                                         "vocab.bpe",
+                                                         "added_tokens.json",
+                                                         "tokenizer_config.json",
+                                                         "special_tokens_map.json",
+                                                         "tokenizer.model",
+                                                         "spm.model",
+                                                         "generation_config.json"};
 
 // Removes the folder of intermediate part files in every case.
 class PartFolder {

@@ -64,7 +64,7 @@ Status CheckTypes(const ModelSpec& spec, const MicroBatch& micro_batch) {
       return InvalidArgument(name + ": token types begin at " + std::to_string(border) +
                              " of a row of " + std::to_string(micro_batch.tokens) + " tokens");
     }
-    if (border < micro_batch.tokens && spec.token_types() < 2) {
+    if (border < micro_batch.tokens && spec.token_types() == 1) {
       return InvalidArgument(
           name +
           " has token types, which the model does not have; was the data prepared "

@@ -13,6 +13,7 @@
 #include "model/blocks/embedding.h"
 #include "model/blocks/language_head.h"
 #include "model/blocks/layer.h"
+#include "model/blocks/relative_table.h"
 #include "model/blocks/row_segments.h"
 
 namespace shoal::model {
@@ -87,7 +88,8 @@ class RotaryTables {
 }  // namespace
 
 struct Network::Blocks {
-  std::optional<Embedding> embedding;  // first stage only
+  std::optional<RelativeTable> relative;  // all stages of a model that has one
+  std::optional<Embedding> embedding;     // first stage only
   std::vector<Layer> layers;
   // One of them, last stage only.
   std::optional<LanguageHead> head;
@@ -102,6 +104,7 @@ struct Network::Kept {
   at::Tensor labels;      // last stage, int64 [rows * tokens]
   at::Tensor input;       // other stages, fp32 [rows * tokens, hidden]
   bool complete = false;  // the rest below is there
+  RelativeTable::Kept relative;
   Embedding::Kept embedding;
   std::vector<Layer::Kept> layers;
   LanguageHead::Kept head;
@@ -126,6 +129,10 @@ Network::Network(const ModelSpec& spec, const StageOptions& options,
   };
   RotaryTables tables;
   const FindRotary rotary = [&](const RotarySpec& wanted) { return tables.Find(wanted); };
+  if (spec.relative) {
+    const at::ScalarType compute = parameters.bf16() ? at::kBFloat16 : at::kFloat;
+    blocks_->relative.emplace(*spec.relative, find, compute);
+  }
   if (options.range.first_layer == 0) blocks_->embedding.emplace(spec.embedding, find);
   for (std::uint32_t layer = options.range.first_layer; layer < options.range.last_layer; ++layer) {
     blocks_->layers.emplace_back(spec.layer_specs[layer], layer, find, rotary);
@@ -158,6 +165,18 @@ std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, boo
   return kept;
 }
 
+// What the layers of the stage see of the micro-batch before the first of them.
+void Network::BeginForward(Kept* kept) const {
+  BatchContext& context = kept->context;
+  if (blocks_->relative) {
+    context.relative =
+        blocks_->relative->Forward(context.tokens, context.training, &kept->relative);
+  }
+  kept->between = blocks_->embedding
+                      ? blocks_->embedding->Forward(context, kept->token_ids, &kept->embedding)
+                      : kept->input;
+}
+
 void Network::RunLayer(Kept* kept, std::size_t layer, bool keep) const {
   if (layer == 0) kept->layers.clear();
   Layer::Kept kept_layer;
@@ -179,17 +198,17 @@ double Network::HeadForward(Kept* kept, const at::Tensor& x, bool keep) const {
 
 double Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
                             std::span<float> output) const {
-  if (part == 0) {
-    kept->between = blocks_->embedding ? blocks_->embedding->Forward(kept->context, kept->token_ids,
-                                                                     &kept->embedding)
-                                       : kept->input;
-  }
+  if (part == 0) BeginForward(kept);
   const std::size_t above = part + (blocks_->embedding ? 0U : 1U);  // 0: the embedding
   if (above > 0 && above <= blocks_->layers.size()) RunLayer(kept, above - 1, keep);
   if (part + 1 < forward_parts()) return 0;
   const at::Tensor x = std::exchange(kept->between, at::Tensor());
   kept->complete = keep;
-  if (!keep) kept->embedding = {};
+  if (!keep) {
+    kept->embedding = {};
+    kept->relative = {};
+    kept->context.relative = {};
+  }
   if (blocks_->last()) return HeadForward(kept, x, keep);
   if (!output.empty()) ToHost(x, output);
   return 0;
@@ -201,6 +220,10 @@ double Network::Forward(Kept* kept, bool keep, std::span<float> output) const {
     loss = ForwardPart(kept, part, keep, output);
   }
   return loss;
+}
+
+std::size_t Network::weight_parts() const {
+  return forward_parts() + (blocks_->relative ? 1U : 0U);
 }
 
 std::size_t Network::backward_parts() const {
@@ -254,14 +277,16 @@ void Network::BackwardWeights(Kept* kept, std::size_t part) const {
     kept->layers[layer] = {};
     return;
   }
-  blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+  if (blocks_->embedding && below == blocks_->layers.size()) {
+    blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+    return;
+  }
+  blocks_->relative->BackwardWeights(kept->context.relative, &kept->relative);
 }
 
 void Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const {
   const BatchContext& context = kept->context;
-  kept->between = blocks_->embedding
-                      ? blocks_->embedding->Forward(context, kept->token_ids, &kept->embedding)
-                      : kept->input;
+  BeginForward(kept);
   for (std::size_t layer = 0; layer < blocks_->layers.size(); ++layer) {
     RunLayer(kept, layer, /*keep=*/false);
   }

@@ -47,8 +47,9 @@ class Network {
   // Runs the forward again first if nothing was kept.
   void BackwardInput(Kept* kept, std::span<const float> output_gradient,
                      std::span<float> input_gradient) const;
-  // Parts 0 .. weight_parts() - 1 in order; each frees what only it needed.
-  std::size_t weight_parts() const { return forward_parts(); }
+  // Parts 0 .. weight_parts() - 1 in order; each frees what only it needed. The last one is that of
+  // what all layers share, if there is such.
+  std::size_t weight_parts() const;
   void BackwardWeights(Kept* kept, std::size_t part) const;
   // Last stage: logits of all positions, or of each row's last position only; a classifier's of
   // each row.
@@ -64,6 +65,7 @@ class Network {
   struct Blocks;
 
   double HeadForward(Kept* kept, const at::Tensor& x, bool keep) const;
+  void BeginForward(Kept* kept) const;
   void RunLayer(Kept* kept, std::size_t layer, bool keep) const;
 
   const std::uint32_t hidden_;

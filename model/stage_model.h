@@ -111,7 +111,7 @@ enum class Pass : std::uint8_t { kForward, kBackwardInput, kBackwardWeights };
 inline constexpr std::size_t kPasses = 3;
 
 // Tensors that are held and released together: a layer, say. In order of the flat vectors, without
-// gaps; a tied embedding is a unit of its own.
+// gaps; what stages share are units of their own.
 struct UnitLayout {
   std::string name;
   std::size_t first = 0, values = 0;
@@ -196,12 +196,13 @@ class StageModel {
   // outside of the vector is an error.
   virtual Status Read(StateVector which, std::size_t first, std::span<float> values) = 0;
   virtual Status Write(StateVector which, std::size_t first, std::span<const float> values) = 0;
-  // Place of the tied embedding in the flat vectors; size 0 if this stage has none, or if first and
-  // last stage are one. The two ends' gradients must be summed each step.
-  virtual TensorLayout tied_embedding() const = 0;
+  // Those tensors of layout() that other stages hold, too (ModelSpec::SharedTensors), in order;
+  // none if first and last stage are one. The gradients of all stages that share them must be
+  // summed each step.
+  virtual std::vector<TensorLayout> shared_tensors() const = 0;
 
-  // Sum of squares of the gradients times scale^2, in fp64, fixed order. The tied embedding counts
-  // on the first stage only.
+  // Sum of squares of the gradients times scale^2, in fp64, fixed order. Shared tensors count on
+  // the first stage only.
   virtual double SquaredGradientNorm(double scale) = 0;
   // One AdamW step: gradients times `scale` (1 / global token count), clipped by `global_norm`,
   // then zeroed. `step` counts from 0. A norm that is not finite is an error that changes nothing.

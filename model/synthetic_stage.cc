@@ -186,7 +186,7 @@ class SyntheticStage final : public StageModel {
   Status Write(StateVector, std::size_t first, std::span<const float> values) override {
     return CheckRange(first, values.size());
   }
-  TensorLayout tied_embedding() const override { return {}; }
+  std::vector<TensorLayout> shared_tensors() const override { return {}; }
   double SquaredGradientNorm(double) override { return 0; }
   Status Apply(std::uint64_t, double, double global_norm, double) override {
     return std::isfinite(global_norm) ? Status::Ok()

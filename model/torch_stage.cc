@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <iterator>
 #include <new>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -84,7 +86,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   std::size_t state_size() const override { return parameters_.size(); }
   Status Read(StateVector which, std::size_t first, std::span<float> values) override;
   Status Write(StateVector which, std::size_t first, std::span<const float> values) override;
-  TensorLayout tied_embedding() const override;
+  std::vector<TensorLayout> shared_tensors() const override;
 
   double SquaredGradientNorm(double scale) override;
   Status Apply(std::uint64_t step, double scale, double global_norm, double learning_rate) override;
@@ -273,8 +275,8 @@ Result<bool> TorchStage::BackwardWeights(MicroBatchId id) {
   return false;
 }
 
-// The network goes through the model's parts from the end; a tied embedding that two of them use is
-// complete with the later one.
+// The network goes through the model's parts from the end, and ends with what all layers share; a
+// tied embedding that two of them use is complete with the later one.
 std::vector<std::vector<std::size_t>> TorchStage::weight_parts() const {
   std::vector<std::vector<std::size_t>> parts;
   std::vector<bool> assigned(layout_.size());
@@ -350,24 +352,20 @@ Status TorchStage::Write(StateVector which, std::size_t first, std::span<const f
   });
 }
 
-TensorLayout TorchStage::tied_embedding() const {
-  if (!spec_.trains_tied_head() || first() == last()) return {};
-  const auto found = std::find_if(
-      layout_.begin(), layout_.end(),
-      [this](const TensorLayout& entry) { return entry.name == spec_.embedding.tokens.weight; });
-  SHOAL_CHECK(found != layout_.end());
-  return *found;
+std::vector<TensorLayout> TorchStage::shared_tensors() const {
+  std::vector<TensorLayout> tensors;
+  if (first() && last()) return tensors;
+  const std::set<std::string> shared = spec_.SharedTensors();
+  std::ranges::copy_if(layout_, std::back_inserter(tensors),
+                       [&](const TensorLayout& entry) { return shared.contains(entry.name); });
+  return tensors;
 }
 
 double TorchStage::SquaredGradientNorm(double scale) {
   SHOAL_CHECK(!by_units() && !weights_alone());
-  std::ptrdiff_t skip = -1;
-  if (!first() && tied_embedding().size > 0) {
-    for (std::size_t i = 0; i < layout_.size(); ++i) {
-      if (layout_[i].offset == tied_embedding().offset) skip = static_cast<std::ptrdiff_t>(i);
-    }
-  }
-  return parameters_.SquaredGradientNorm(skip) * scale * scale;
+  std::set<std::string> counted_elsewhere;
+  if (!first()) counted_elsewhere = spec_.SharedTensors();
+  return parameters_.SquaredGradientNorm(counted_elsewhere) * scale * scale;
 }
 
 Status TorchStage::Apply(std::uint64_t step, double scale, double global_norm,

@@ -23,6 +23,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     return units;
   };
   Units embedding, head;
+  const Units shared = units_of("shared");
   if (first) embedding = units_of("embedding");
   if (last) head = units_of("head");
   std::vector<Units> layers;
@@ -34,6 +35,8 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     if (first) uses.push_back({embedding, {}});
     for (const Units& layer : layers) uses.push_back({layer, {}});
     if (last) uses.push_back({head, {}});
+    // The rows that layers share are made before the first of them, and kept.
+    for (const std::size_t unit : shared) uses.front().weights.push_back(unit);
   }
   if (pass == Pass::kForward) return uses;
   const bool weights = pass == Pass::kBackwardWeights;
@@ -43,11 +46,13 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     uses.push_back({head, {}});
   }
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    // The gradient of an adapter's A goes through B, and that of B through A.
-    uses.push_back(weights ? UnitUse{spec.adapted ? *layer : Units(), *layer}
-                           : UnitUse{*layer, {}});
+    // The gradient of an adapter's A goes through B, and that of B through A; that of the table
+    // which layers share goes through their products.
+    const bool through = spec.adapted || spec.relative;
+    uses.push_back(weights ? UnitUse{through ? *layer : Units(), *layer} : UnitUse{*layer, {}});
   }
   if (first && weights) uses.push_back({{}, embedding});
+  if (spec.relative && weights) uses.push_back({shared, shared});
   // The lowest layer's part goes on through the embedding's norm.
   if (first && !weights && spec.embedding.norm && spec.Trains(spec.embedding.norm->weight)) {
     uses.back().weights.push_back(parameters.UnitOf(spec.embedding.norm->weight));

@@ -12,8 +12,8 @@ namespace shoal::replica {
 Result<std::unique_ptr<collective::Exchange>> NewFactorExchange(
     const Member& member, const ReplicaMethod& method, const ParameterGroup& part,
     const GroupExchangeOptions& options, std::unique_ptr<collective::Exchange> exact) {
-  // The embedding's gradient is no low-rank matrix, but rows.
-  if (part.embedding) return exact;
+  // A shared table's gradient is no low-rank matrix, but rows.
+  if (part.shared()) return exact;
   const MemberConfig& config = member.config;
   const PowerSgdOptions& factors = PowerSgdOptionsOf(method);
   SHOAL_ASSIGN_OR_RETURN(const StageSelection selection,

@@ -127,7 +127,7 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.reuse_memory = true;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
-    if (!part->embedding) {
+    if (!part->shared()) {
       ++own_buckets_;
       own_values_ += bucket.layout.part->values;
       factor_values_ += bucket.exchange->FactorValues();
@@ -146,7 +146,7 @@ void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
 }
 
 bool GradientStep::Guessed(const ReduceOrder& order) const {
-  // All stages compare the whole list: those that share the embedding are in the same round.
+  // All stages compare the whole list: those that share tensors are in the same round.
   return order.pipelines.size() == member_->config.pipelines &&  // each is named once
          order.exact_stages == exact_stages_;
 }
@@ -190,7 +190,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
 
 void GradientStep::Read(Bucket* bucket) {
   bucket->begun = true;
-  if (!bucket->layout.part->embedding) final_ = member_->control->clock().Now();
+  if (!bucket->layout.part->shared()) final_ = member_->control->clock().Now();
   auto read = [model = member_->model, part = bucket->layout.part, mark = member_->mark,
                values = std::move(bucket->spare)]() mutable -> Result<Buffer> {
     values = Sized(std::move(values), part->values * sizeof(float));
@@ -227,7 +227,7 @@ void GradientStep::OnSum(Bucket* bucket, Result<Buffer> sum) {
   if (!sum.ok()) return Finish(sum.status());
   member_->progress();
   // A second round is no measure of a first one.
-  if (exact() && attempt_ == 0 && !bucket->layout.part->embedding && --own_left_ == 0) {
+  if (exact() && attempt_ == 0 && !bucket->layout.part->shared() && --own_left_ == 0) {
     const Duration took = member_->control->clock().Now() - final_;
     measured_ = {std::chrono::duration<double, std::milli>(took).count(), own_values_,
                  factor_values_};

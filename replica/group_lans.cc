@@ -5,7 +5,7 @@ namespace shoal::replica {
 Result<collective::LanGroups> LansOfGroup(const MemberConfig& config, const QsdpOptions& options,
                                           const ParameterGroup& part) {
   const std::size_t members = part.channel->size();
-  const std::vector<std::uint32_t>& planned = part.embedding ? config.embedding_lans : config.lans;
+  const std::vector<std::uint32_t>& planned = part.shared() ? config.shared_lans : config.lans;
   if (!planned.empty()) {
     if (planned.size() != members) {
       return InvalidArgument("the plan has LANs of " + std::to_string(planned.size()) +
@@ -19,7 +19,7 @@ Result<collective::LanGroups> LansOfGroup(const MemberConfig& config, const Qsdp
     return collective::NumberedGroups(ids);
   }
   SHOAL_ASSIGN_OR_RETURN(const std::vector<std::size_t> lans, options.LanOf(config.pipelines));
-  return collective::GroupsOfPipelines(lans, part.ends);
+  return collective::GroupsOfPipelines(lans, part.copies);
 }
 
 }  // namespace shoal::replica

@@ -6,7 +6,7 @@
 namespace shoal::replica {
 namespace {
 
-enum GroupNumber : std::uint32_t { kStageGroup, kEmbeddingGroup, kEmbeddingEnds, kGroups };
+enum GroupNumber : std::uint32_t { kStageGroup, kSharedGroup, kSharedEnds, kGroups };
 
 // Messages that may come before a group's first operation begins.
 constexpr std::size_t kHeldMax = 256;
@@ -73,10 +73,9 @@ class GroupLinks::Group final : public collective::GroupChannel {
 
 GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
                        const std::vector<net::LinkTarget>& stage_group,
-                       const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up)
+                       const std::vector<net::LinkTarget>& shared, std::function<void()> on_up)
     : member_(member), links_(links), on_up_(std::move(on_up)) {
   const MemberConfig& config = member->config;
-  const std::uint32_t last = config.stages - 1, other = config.stage == 0 ? last : 0;
   for (std::uint32_t pipeline = 0; pipeline < config.pipelines; ++pipeline) {
     Peer peer;
     peer.stage = config.stage;
@@ -84,30 +83,35 @@ GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
     if (pipeline < stage_group.size()) peer.target = stage_group[pipeline];
     peers_.push_back(std::move(peer));
   }
-  for (std::uint32_t pipeline = 0; pipeline < other_end.size(); ++pipeline) {
-    Peer peer;
-    peer.stage = other;
-    peer.pipeline = pipeline;
-    peer.target = other_end[pipeline];
-    peers_.push_back(std::move(peer));
-  }
-  links_wanted_ = peers_.size() - 1;
-  groups_.resize(kGroups);
   const std::size_t count = config.pipelines;
-  std::vector<std::size_t> own(count), ends(2 * count);
+  std::vector<std::size_t> own(count), all, ends;
   for (std::size_t i = 0; i < count; ++i) own[i] = i;
+  groups_.resize(kGroups);
   if (count > 1) {
     groups_[kStageGroup] = std::make_unique<Group>(this, kStageGroup, own, config.pipeline);
   }
-  if (other_end.empty()) return;
-  const std::size_t own_from = config.stage == 0 ? 0 : count;
-  for (std::size_t i = 0; i < 2 * count; ++i) ends[i] = (i + own_from) % (2 * count);
-  groups_[kEmbeddingGroup] =
-      std::make_unique<Group>(this, kEmbeddingGroup, ends, own_from + config.pipeline);
-  std::vector<std::size_t> pair{config.pipeline, count + config.pipeline};
-  if (config.stage != 0) std::swap(pair[0], pair[1]);
-  groups_[kEmbeddingEnds] =
-      std::make_unique<Group>(this, kEmbeddingEnds, pair, config.stage == 0 ? 0 : 1);
+  SHOAL_CHECK(shared.size() == config.sharing.size() * count);
+  std::size_t own_place = 0;  // of the own stage, among those that share
+  for (std::size_t place = 0; place < config.sharing.size(); ++place) {
+    const std::uint32_t stage = config.sharing[place];
+    const std::size_t first = stage == config.stage ? 0 : peers_.size();
+    if (stage == config.stage) own_place = place;
+    for (std::uint32_t pipeline = 0; pipeline < count; ++pipeline) {
+      all.push_back(first + pipeline);
+      if (stage == config.stage) continue;
+      Peer peer;
+      peer.stage = stage;
+      peer.pipeline = pipeline;
+      peer.target = shared[place * count + pipeline];
+      peers_.push_back(std::move(peer));
+    }
+    ends.push_back(first + config.pipeline);
+  }
+  links_wanted_ = peers_.size() - 1;
+  if (config.sharing.empty()) return;
+  groups_[kSharedGroup] = std::make_unique<Group>(this, kSharedGroup, std::move(all),
+                                                  own_place * count + config.pipeline);
+  groups_[kSharedEnds] = std::make_unique<Group>(this, kSharedEnds, std::move(ends), own_place);
 }
 
 GroupLinks::~GroupLinks() = default;
@@ -116,13 +120,13 @@ collective::GroupChannel* GroupLinks::stage_group() const {
   SHOAL_ASSERT_ON(*member_->control);
   return groups_[kStageGroup].get();
 }
-collective::GroupChannel* GroupLinks::embedding_group() const {
+collective::GroupChannel* GroupLinks::shared_group() const {
   SHOAL_ASSERT_ON(*member_->control);
-  return groups_[kEmbeddingGroup].get();
+  return groups_[kSharedGroup].get();
 }
-collective::GroupChannel* GroupLinks::embedding_ends() const {
+collective::GroupChannel* GroupLinks::shared_ends() const {
   SHOAL_ASSERT_ON(*member_->control);
-  return groups_[kEmbeddingEnds].get();
+  return groups_[kSharedEnds].get();
 }
 
 bool GroupLinks::Skipped(const Peer& peer) const {

@@ -1,11 +1,11 @@
 // GroupLinks: links to the peers that hold the same parameters, and the groups that these links
-// carry. The groups are the stage group and, for a tied embedding, the peers of the first and the
-// last stage, of all pipelines and of the own one.
+// carry. The groups are the stage group and, for tensors that stages share, the peers of these
+// stages, of all pipelines and of the own one.
 //
-// Stage group: ordered by pipeline. Embedding group: first stages by pipeline, then last stages by
-// pipeline; it uses the stage group's links and one to each peer at the other end. Ends: first,
-// then last stage. The lower stage dials, then the lower pipeline. A message is a kGroup frame:
-// group number in the place of the micro-batch, tag and payload. Thread: control.
+// Stage group: ordered by pipeline. Shared group: by stage, then by pipeline; it uses the stage
+// group's links and one to each peer of the other stages. Shared ends: the own pipeline's, by
+// stage. The lower stage dials, then the lower pipeline. A message is a kGroup frame: group number
+// in the place of the micro-batch, tag and payload. Thread: control.
 
 #ifndef SHOAL_REPLICA_GROUP_LINKS_H_
 #define SHOAL_REPLICA_GROUP_LINKS_H_
@@ -25,10 +25,11 @@ namespace shoal::replica {
 class GroupLinks {
  public:
   // `stage_group`: by pipeline, the own place is not used; empty: there is one pipeline.
-  // `other_end`: of the tied embedding, by pipeline; empty: there is none.
+  // `shared`: of the stages MemberConfig::sharing, by stage, then pipeline; the own stage's places
+  // are not used.
   GroupLinks(Member* member, const net::GenerationLinks& links,
              const std::vector<net::LinkTarget>& stage_group,
-             const std::vector<net::LinkTarget>& other_end, std::function<void()> on_up);
+             const std::vector<net::LinkTarget>& shared, std::function<void()> on_up);
   ~GroupLinks();
 
   void Open();
@@ -41,8 +42,12 @@ class GroupLinks {
 
   // Null where the group has no other member; they live as long as this object.
   collective::GroupChannel* stage_group() const;
-  collective::GroupChannel* embedding_group() const;
-  collective::GroupChannel* embedding_ends() const;  // of the own pipeline
+  collective::GroupChannel* shared_group() const;
+  // Members of the shared group per pipeline. Thread: any.
+  std::uint32_t copies() const {
+    return static_cast<std::uint32_t>(member_->config.sharing.size());
+  }
+  collective::GroupChannel* shared_ends() const;  // of the own pipeline
   // Of a group above.
   const PeerId& peer(const collective::GroupChannel& group, std::size_t member) const;
   std::string Name(const collective::GroupChannel& group, std::size_t member) const;

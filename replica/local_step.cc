@@ -4,9 +4,9 @@
 // parameters that they had in common. Nesterov momentum on that mean moves the common parameters,
 // and everybody goes on from there.
 //
-// The two copies of a tied embedding in one pipeline must move alike, so in every step they agree
-// on the sum of their gradients. If differences are not exact, the sum's codec need only be right
-// on average.
+// The copies in one pipeline of tensors that stages share must move alike, so in every step they
+// agree on the sum of their gradients. If differences are not exact, the sum's codec need only be
+// right on average.
 //
 // A sync step that is skipped syncs all the same, in Apply and without own steps: replicas that a
 // checkpoint takes, or that are compared, are equal then.
@@ -123,7 +123,7 @@ class LocalStep final : public ReplicaStep {
   const GroupLinks* const links_;
   const LocalSteps local_;
   std::vector<LocalGroup> parts_;
-  std::unique_ptr<collective::Exchange> ends_;  // of the embedding's gradient; null: it has one end
+  std::unique_ptr<collective::Exchange> ends_;  // of shared tensors' gradients; null: none are
   ReduceOrder order_;
   std::size_t parts_left_ = 0;
   bool skip_ = false;                         // the step, as Apply says
@@ -142,7 +142,7 @@ Status LocalStep::Init(const ReplicaContext& context) {
     SHOAL_ASSIGN_OR_RETURN(made.differences,
                            NewGroupExchange(*member_, context.method, *part, options));
     parts_.push_back(std::move(made));
-    if (!part->embedding) continue;
+    if (!part->shared()) continue;
     collective::ExchangeConfig exchange;
     exchange.codec = local_.ends_codec;
     exchange.row = kReplicaRow;
@@ -150,7 +150,7 @@ Status LocalStep::Init(const ReplicaContext& context) {
     exchange.epoch = member_->config.generation;
     exchange.early_bytes_max += 2 * sizeof(float) * part->values;
     SHOAL_ASSIGN_OR_RETURN(
-        ends_, collective::NewDirectExchange(exchange, links_->embedding_ends(), member_->control,
+        ends_, collective::NewDirectExchange(exchange, links_->shared_ends(), member_->control,
                                              member_->compute));
   }
   return Status::Ok();
@@ -214,7 +214,7 @@ void LocalStep::ReadCommon() {
 
 void LocalStep::ExchangeEnds() {
   if (ends_ == nullptr || !OwnStepOf(0).counts) return AgreeOrEnd();
-  const auto part = parts_.back().part;  // the embedding's
+  const auto part = parts_.back().part;  // the shared one
   auto read = [model = member_->model, part, mark = member_->mark]() -> Result<Buffer> {
     Buffer values(part->values * sizeof(float));
     SHOAL_RETURN_IF_ERROR(ReadGradients(model, *part, values.floats(), mark.get()));
@@ -225,7 +225,7 @@ void LocalStep::ExchangeEnds() {
     member_->progress();
     collective::ExchangeRequest request;
     request.round = order_.step + 1;
-    request.weights = {1, 1};
+    request.weights.assign(part->copies, 1);
     request.values = std::make_shared<const Buffer>(std::move(*own));
     ends_->Start(std::move(request),
                  [this, part](Result<Buffer> sum) { OnEnds(part, std::move(sum)); });
@@ -259,7 +259,7 @@ void LocalStep::AgreeOnAll() {
 
 void LocalStep::Agree(LocalGroup* part) {
   // All differences add up to their mean.
-  const auto members = static_cast<double>(order_.pipelines.size() * part->part->ends);
+  const auto members = static_cast<double>(order_.pipelines.size() * part->part->copies);
   auto difference = [model = member_->model, of = part->part, common = part->common.values,
                      own = skip_ ? OwnStep{} : OwnStepOf(order_.learning_rate),
                      scale = static_cast<float>(1 / members), mark = member_->mark] {
@@ -355,8 +355,7 @@ std::string LocalStep::Awaited(const PeerId** peer) const {
   SHOAL_ASSERT_ON(*member_->control);
   std::string text;
   if (ends_ != nullptr) {
-    text = AwaitedText(*links_, *links_->embedding_ends(), ends_->Awaited(),
-                       "embedding's gradients", peer);
+    text = AwaitedText(*links_, *links_->shared_ends(), ends_->Awaited(), "shared gradients", peer);
   }
   for (const LocalGroup& part : parts_) {
     if (!text.empty()) break;

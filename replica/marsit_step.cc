@@ -276,9 +276,9 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     MarsitGroup made;
     made.part = part;
     made.ring = collective::NewRingReduce(part->channel, member_->control, member_->codec, ring);
-    // Groups of one run number their rounds alike; those of the embedding span two stages.
+    // Groups of one run number their rounds alike; those of shared tensors span stages.
     constexpr std::uint64_t kSeedStride = 0x9e3779b97f4a7c15;
-    const std::uint64_t group = part->embedding ? 0 : 1 + std::uint64_t{member_->config.stage};
+    const std::uint64_t group = part->shared() ? 0 : 1 + std::uint64_t{member_->config.stage};
     collective::MarsitOptions options;
     options.every = options_.EveryOf(member_->config.pipelines);
     options.reuse_memory = true;
@@ -373,7 +373,7 @@ void MarsitStep::FoldGradient(MarsitGroup* part, double clip) {
   // Members' own updates are averaged, so a member's own gradient stands for all of them there, and
   // one of two ends for both.
   const auto members = static_cast<double>(order_.pipelines.size());
-  const double factor = clip * members * part->part->ends / static_cast<double>(order_.labels);
+  const double factor = clip * members * part->part->copies / static_cast<double>(order_.labels);
   const Counting counting{Counts(*part), static_cast<float>(std::popcount(ContributorsOf(*part)))};
   auto fold = [model = member_->model, codec = member_->codec, of = part->part,
                before = std::shared_ptr<const Buffer>(part->momentum), scales = part->scales,
@@ -424,8 +424,8 @@ void MarsitStep::OnUpdate(MarsitGroup* part, bool exact, Buffer update) {
 }
 
 void MarsitStep::FinishUpdate(MarsitGroup* part, Buffer update) {
-  // The embedding counts on one of its two stages, as its gradient does.
-  const bool counts = !part->part->embedding || member_->first_stage();
+  // What stages share counts on the first of them, as its gradient does.
+  const bool counts = !part->part->shared() || member_->first_stage();
   auto make = [model = member_->model, codec = member_->codec, of = part->part,
                scales = part->scales, counts, step = StepOf(order_.learning_rate, 1),
                values = std::move(update), scratch = std::move(part->scratch)]() mutable {

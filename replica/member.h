@@ -25,9 +25,12 @@ struct MemberConfig {
   std::uint64_t generation = 0;
   std::uint32_t stage = 0, stages = 1;
   std::uint32_t pipeline = 0, pipelines = 1;
-  // Numbers of the LANs, by member of the stage group and of the tied embedding's, where the plan
-  // names some: 0 shares one with nobody. Else empty.
-  std::vector<std::uint32_t> lans, embedding_lans;
+  // Stages that hold tensors of this one, too, and itself, in order (model::SharingStages); empty:
+  // none.
+  std::vector<std::uint32_t> sharing;
+  // Numbers of the LANs, by member of the stage group and of the group of shared tensors, where the
+  // plan names some: 0 shares one with nobody. Else empty.
+  std::vector<std::uint32_t> lans, shared_lans;
   // Of gradients that are exchanged apart from others, while the backward goes on with those.
   std::uint64_t bucket_values_min = std::uint64_t{1} << 20;
   std::uint64_t resume_step = 0;  // steps applied before the generation
@@ -43,9 +46,9 @@ struct Member {
   Executor* codec = nullptr;
   model::StageModel* model = nullptr;  // compute thread only
   ReplicaStats stats = {};
-  // Of the reductions of the stage group and of the tied embedding, by member; empty: equal ones.
+  // Of the reductions of the stage group and of shared tensors, by member; empty: equal ones.
   // They change between steps only.
-  std::vector<double> group_shares = {}, embedding_shares = {};
+  std::vector<double> group_shares = {}, shared_shares = {};
   // Of this peer's gradients in the running step; shared, because tasks outlive the member.
   std::shared_ptr<GradientMark> mark = std::make_shared<GradientMark>();
 

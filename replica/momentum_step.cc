@@ -309,7 +309,7 @@ void MomentumStep::Read(Bucket* bucket) {
 
 void MomentumStep::Fold(Bucket* bucket, Values values) {
   optimizer::AdamWOptions options = OptimizerOptionsOf(*member_, step_);
-  options.gradient_factor = assumed_ * bucket->layout.part->ends;
+  options.gradient_factor = assumed_ * bucket->layout.part->copies;
   auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
     optimizer::FoldMomentum(step, values.gradient.floats(), values.momentum.floats());
     return std::move(values);
@@ -393,8 +393,8 @@ void MomentumStep::Scale(Bucket* bucket, Buffer before, Buffer mean) {
     Buffer momentum, before;
     double squared_norm = 0;
   };
-  // The embedding counts on one of its two stages, as its gradient does.
-  const bool counts = !bucket->layout.part->embedding || member_->first_stage();
+  // What stages share counts on the first of them, as its gradient does.
+  const bool counts = !bucket->layout.part->shared() || member_->first_stage();
   auto scale = [counts, blend = static_cast<float>(blend_), before = std::move(before),
                 step = optimizer::MakeAdamWStep(OptimizerOptionsOf(*member_, step_)),
                 mean = std::move(mean)]() mutable {

@@ -84,7 +84,7 @@ Status QsdpGroup::AddBucket(const ReplicaContext& context, const GradientBucket&
   collective::ExchangeConfig config;
   config.row = options.bucket;
   config.seed =
-      SeedOf(member.config.seed, number + 1 + (values.embedding ? collective::kMuxChannelsMax : 0));
+      SeedOf(member.config.seed, number + 1 + (values.shared() ? collective::kMuxChannelsMax : 0));
   config.epoch = member.config.generation;
   config.early_bytes_max += 2 * sizeof(float) * values.values;
   config.reuse_memory = true;

@@ -279,8 +279,8 @@ void QsdpStep::ExchangeNorms(QsdpGroup* group, double squared_norm) {
     return Status::Ok();
   };
   Start(group->small.get(), std::move(request), [this, group](const Buffer& norms) {
-    // The embedding counts on one of its two stages, as its gradient does.
-    const bool counts = !group->part->embedding || member_->first_stage();
+    // What stages share counts on the first of them, as its gradient does.
+    const bool counts = !group->part->shared() || member_->first_stage();
     group->squared_norm = counts ? optimizer::SumOfSquares(norms.floats()) : 0;
     if (--groups_left_ > 0 || !Enter(QsdpEvent::kNorms)) return;
     double squared = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "compression/api/value_range.h"
@@ -10,11 +11,10 @@ namespace shoal::replica {
 
 std::shared_ptr<const ParameterGroup> MakeParameterGroup(
     const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
-    bool embedding) {
+    std::uint32_t copies) {
   ParameterGroup part;
   part.channel = channel;
-  part.embedding = embedding;
-  part.ends = embedding ? 2 : 1;
+  part.copies = copies;
   for (model::TensorLayout tensor : tensors) {
     if (!part.ranges.empty() &&
         part.ranges.back().first + part.ranges.back().values == tensor.offset) {
@@ -40,23 +40,23 @@ std::shared_ptr<const ParameterGroup> Select(
     tensor.offset = part.ranges[range].first + (tensor.offset - before);
     if (wanted(tensor)) tensors.push_back(std::move(tensor));
   }
-  return MakeParameterGroup(tensors, part.channel, part.embedding);
+  return MakeParameterGroup(tensors, part.channel, part.copies);
 }
 
 ParameterGroups MakeParameterGroups(const GroupLinks& links,
                                     const std::vector<model::TensorLayout>& layout,
-                                    const model::TensorLayout& tied) {
-  std::vector<model::TensorLayout> own, shared;
-  for (const model::TensorLayout& tensor : layout) {
-    const bool is_tied = tied.size > 0 && tensor.offset == tied.offset;
-    (is_tied ? shared : own).push_back(tensor);
-  }
+                                    const std::vector<model::TensorLayout>& shared) {
+  std::vector<model::TensorLayout> own;
+  std::ranges::copy_if(layout, std::back_inserter(own), [&](const model::TensorLayout& tensor) {
+    return std::ranges::none_of(
+        shared, [&](const model::TensorLayout& other) { return other.offset == tensor.offset; });
+  });
   ParameterGroups parts;
   if (links.stage_group() != nullptr && !own.empty()) {
-    parts.push_back(MakeParameterGroup(own, links.stage_group(), false));
+    parts.push_back(MakeParameterGroup(own, links.stage_group(), 1));
   }
-  if (links.embedding_group() != nullptr && !shared.empty()) {
-    parts.push_back(MakeParameterGroup(shared, links.embedding_group(), true));
+  if (links.shared_group() != nullptr && !shared.empty()) {
+    parts.push_back(MakeParameterGroup(shared, links.shared_group(), links.copies()));
   }
   return parts;
 }
@@ -136,10 +136,10 @@ std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part) {
 
 std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,
                                         const std::vector<std::uint32_t>& pipelines) {
-  const std::size_t count = part.channel->size() / part.ends;
+  const std::size_t count = part.channel->size() / part.copies;
   std::vector<std::uint64_t> weights(part.channel->size());
   for (const std::uint32_t pipeline : pipelines) {
-    for (std::size_t end = 0; end < part.ends; ++end) weights[end * count + pipeline] = 1;
+    for (std::size_t end = 0; end < part.copies; ++end) weights[end * count + pipeline] = 1;
   }
   return weights;
 }
@@ -193,8 +193,7 @@ void CountRaw(const ParameterGroup& part, const std::vector<std::uint64_t>& weig
 
 std::vector<double> SharesOfGroup(const Member& member, const ParameterGroup& part,
                                   const std::vector<std::uint64_t>& weights) {
-  const std::vector<double>& shares =
-      part.embedding ? member.embedding_shares : member.group_shares;
+  const std::vector<double>& shares = part.shared() ? member.shared_shares : member.group_shares;
   for (std::size_t r = 0; r < shares.size(); ++r) {
     if (weights[r] > 0 && shares[r] > 0) return shares;
   }

@@ -33,9 +33,8 @@
 
 namespace shoal::replica {
 
-// Values of a stage that one group agrees on, as a vector of their own: all, all but the tied
-// embedding, or the tied embedding alone. The group of the tied embedding has two members per
-// pipeline.
+// Values of a stage that one group agrees on, as a vector of their own: all, all but the tensors
+// that other stages hold, too, or these alone. Their group has a member per pipeline and stage.
 struct ParameterGroup {
   struct Range {
     std::size_t first = 0, values = 0;  // of the stage's flat vectors
@@ -43,9 +42,10 @@ struct ParameterGroup {
   std::vector<Range> ranges;                 // in order
   std::vector<model::TensorLayout> tensors;  // offsets in the part's vector
   std::size_t values = 0;
-  bool embedding = false;
-  std::uint32_t ends = 1;  // members per pipeline, whose gradients add up
+  std::uint32_t copies = 1;  // members per pipeline, whose gradients add up
   collective::GroupChannel* channel = nullptr;
+
+  bool shared() const { return copies > 1; }
 };
 
 // The parts that have a group, the stage group's first; shared, because tasks outlive a step's
@@ -53,11 +53,11 @@ struct ParameterGroup {
 using ParameterGroups = std::vector<std::shared_ptr<const ParameterGroup>>;
 ParameterGroups MakeParameterGroups(const GroupLinks& links,
                                     const std::vector<model::TensorLayout>& layout,
-                                    const model::TensorLayout& tied);
+                                    const std::vector<model::TensorLayout>& shared);
 // The part of some tensors, in the order of the stage's flat vectors.
 std::shared_ptr<const ParameterGroup> MakeParameterGroup(
     const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
-    bool embedding);
+    std::uint32_t copies);
 // The tensors of `part` that `wanted` takes, as a part of their own with the same group.
 std::shared_ptr<const ParameterGroup> Select(
     const ParameterGroup& part, const std::function<bool(const model::TensorLayout&)>& wanted);

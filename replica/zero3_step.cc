@@ -117,7 +117,7 @@ Status Zero3Step::Init(const ReplicaContext& context) {
   return Status::Ok();
 }
 
-// The tied embedding is a unit of its own, so a unit belongs to one group.
+// What stages share are units of their own, so a unit belongs to one group.
 void Zero3Step::AddPieces(const ReplicaContext& context, Group* group) const {
   const auto own = [&](const model::TensorLayout& tensor) {
     const auto is_it = [&](const model::TensorLayout& other) { return other.name == tensor.name; };
@@ -134,8 +134,7 @@ void Zero3Step::AddPieces(const ReplicaContext& context, Group* group) const {
       }
       if (tensors.empty()) continue;
       group->pieces.push_back(
-          {number, coded,
-           MakeParameterGroup(tensors, group->part->channel, group->part->embedding)});
+          {number, coded, MakeParameterGroup(tensors, group->part->channel, group->part->copies)});
     }
   }
 }
@@ -232,8 +231,8 @@ void Zero3Step::ExchangeNorms(Group* group) {
     };
     group->small->Start(std::move(request), [this, group](const Result<Buffer>& norms) {
       if (!norms.ok()) return Fail(norms.status());
-      // The embedding counts on one of its two stages, as its gradient does.
-      const bool counts = !group->part->embedding || member_->first_stage();
+      // What stages share counts on the first of them, as its gradient does.
+      const bool counts = !group->part->shared() || member_->first_stage();
       group->squared_norm = counts ? optimizer::SumOfSquares(norms->floats()) : 0;
       if (--groups_left_ > 0 || !done_) return;
       double squared = 0;

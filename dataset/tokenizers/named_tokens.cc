@@ -80,6 +80,24 @@ Wrapping WrappingBy(const TokenizerConfig& config, const TokenizerFile& file) {
   return wrapping;
 }
 
+// What transformers' DeBERTa tokenizer puts around the pieces of its spm.model.
+Status WrapAsBert(const TokenizerConfig& config, TokenizerFile* file) {
+  if (config.do_lower_case.value_or(false) || config.split_by_punct.value_or(false)) {
+    return InvalidArgument(
+        "do_lower_case and split_by_punct must be false beside spm.model; save the tokenizer as "
+        "tokenizer.json with transformers");
+  }
+  const auto id_of = [file](const char* name) -> std::optional<std::int32_t> {
+    const auto found = std::ranges::find(file->names, name);
+    if (found == file->names.end()) return std::nullopt;
+    return static_cast<std::int32_t>(found - file->names.begin());
+  };
+  const auto begin = id_of("[CLS]"), end = id_of("[SEP]");
+  if (!begin || !end) return InvalidArgument("spm.model has no [CLS] or no [SEP]");
+  file->wrapping = {{*begin}, {*end}, PairWrapping{{*begin}, {*end}, {*end}}};
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckAddedToken(const AddedToken& token) {
@@ -132,7 +150,12 @@ Status ApplyFilesBeside(const std::string& directory, TokenizerFile* file) {
   Result<TokenizerConfig> config = TokenizerConfig();
   if (!text.empty()) config = ParseTokenizerConfig(text);
   if (!config.ok()) return named(kConfig, config.status());
-  if (file->wrapped_by_config) file->wrapping = WrappingBy(*config, *file);
+  if (file->wrapped_as_bert) {
+    const Status wrapped = WrapAsBert(*config, file);
+    if (!wrapped.ok()) return named(kConfig, wrapped);
+  } else if (file->wrapped_by_config) {
+    file->wrapping = WrappingBy(*config, *file);
+  }
   if (config->add_prefix_space) file->pre_tokenizer.set_prefix_space(*config->add_prefix_space);
   const Status status = RecogniseNamed(std::move(config->tokens), file);
   return status.ok() ? status : named(kConfig, status);

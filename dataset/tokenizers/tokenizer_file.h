@@ -66,6 +66,8 @@ struct TokenizerFile {
   std::optional<std::int32_t> end_of_text;
   // tokenizer.model does not say what stands around a text: tokenizer_config.json does.
   bool wrapped_by_config = false;
+  // spm.model: [CLS] and [SEP] do.
+  bool wrapped_as_bert = false;
   std::optional<std::int32_t> begin_of_text;
   std::string settings;            // what is not as GPT-2 has it, for the fingerprint
   std::vector<std::string> notes;  // what the files ask for that has no meaning here

@@ -31,6 +31,13 @@ Result<TokenizerFile> ReadFiles(const std::string& directory) {
     if (!file.ok()) return file.status().WithContext(path.string());
     return file;
   }
+  if (const auto path = folder / "spm.model"; std::filesystem::exists(path, ignored)) {
+    SHOAL_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path.string(), kFileBytesMax));
+    Result<TokenizerFile> file = ParseSentencePiece(bytes);
+    if (!file.ok()) return file.status().WithContext(path.string());
+    file->wrapped_as_bert = true;
+    return file;
+  }
   for (const auto& [vocab_name, merges_name] :
        {std::pair("vocab.json", "merges.txt"), std::pair("encoder.json", "vocab.bpe")}) {
     const auto vocab_path = folder / vocab_name;
@@ -46,8 +53,8 @@ Result<TokenizerFile> ReadFiles(const std::string& directory) {
     return file;
   }
   return NotFound("no tokenizer in '" + directory +
-                  "': it needs tokenizer.json, tokenizer.model, or vocab.json and merges.txt; copy "
-                  "them from the model's directory");
+                  "': it needs tokenizer.json, tokenizer.model, spm.model, or vocab.json and "
+                  "merges.txt; copy them from the model's directory");
 }
 
 }  // namespace

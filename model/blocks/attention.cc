@@ -15,6 +15,7 @@ Attention::Attention(const AttentionSpec& spec, std::uint32_t layer, const FindP
   if (spec.query_norm) query_norm_.emplace(*spec.query_norm, find);
   if (spec.key_norm) key_norm_.emplace(*spec.key_norm, find);
   if (spec.rotary) rotary_ = rotary(*spec.rotary);
+  if (spec.disentangled) disentangled_.emplace(spec, layer, find);
 }
 
 AttentionCore::KeyValue KeyValues::Extend(std::int64_t past, const at::Tensor& new_key,
@@ -72,9 +73,12 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
     AttentionCore::KeyValue row = kept->row->Extend(context.past, seen.key, seen.value);
     if (context.past > 0) seen = std::move(row);
   }
-  const at::Tensor out = core_.Forward(
-      context, Place(context, query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm),
-      seen.key, seen.value, &kept->core);
+  const at::Tensor asks =
+      Place(context, query_norm_, Heads(context, made[0], spec_.heads), &kept->query_norm);
+  const at::Tensor out =
+      disentangled_
+          ? disentangled_->Forward(context, asks, seen.key, seen.value, &kept->disentangled)
+          : core_.Forward(context, asks, seen.key, seen.value, &kept->core);
   kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
   return output_.Forward(context, kept->merged);
 }
@@ -83,7 +87,13 @@ at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tenso
                                     Kept* kept) const {
   kept->output_gradient = gradient;
   const at::Tensor dmerged = Heads(context, output_.BackwardInput(context, gradient), spec_.heads);
-  AttentionCore::Gradients heads = core_.Backward(context, dmerged, &kept->core);
+  AttentionCore::Gradients heads;
+  if (disentangled_) {
+    const auto made = disentangled_->Backward(context, dmerged, &kept->disentangled);
+    heads = {made.query, made.key, made.value};
+  } else {
+    heads = core_.Backward(context, dmerged, &kept->core);
+  }
   const auto flat = [&](const at::Tensor& gradient_of_heads) {
     return gradient_of_heads.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), -1});
   };
@@ -103,6 +113,7 @@ void Attention::BackwardWeights(const BatchContext& context, const Kept& kept) c
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     inputs_[i].BackwardWeights(context, kept.input, kept.input_gradients[i]);
   }
+  if (disentangled_) disentangled_->BackwardWeights(context, kept.disentangled);
   if (query_norm_) query_norm_->BackwardWeights(kept.query_norm);
   if (key_norm_) key_norm_->BackwardWeights(kept.key_norm);
 }

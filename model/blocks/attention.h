@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/blocks/attention_core.h"
+#include "model/blocks/disentangled.h"
 #include "model/blocks/linear.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/parameter.h"
@@ -37,6 +38,7 @@ class Attention {
     at::Tensor input, merged;  // of the products, compute dtype
     Norm::Kept query_norm, key_norm;
     AttentionCore::Kept core;
+    Disentangled::Kept disentangled;
     // Gradients of the products' outputs, from BackwardInput for BackwardWeights.
     std::vector<at::Tensor> input_gradients;
     at::Tensor output_gradient;
@@ -65,6 +67,7 @@ class Attention {
   std::optional<Norm> query_norm_, key_norm_;
   std::shared_ptr<Rotary> rotary_;
   AttentionCore core_;
+  std::optional<Disentangled> disentangled_;  // in place of it
 };
 
 }  // namespace shoal::model

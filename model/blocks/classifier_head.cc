@@ -5,12 +5,14 @@
 #include <ATen/ops/zeros.h>
 
 #include "model/blocks/dropout_mask.h"
+#include "model/blocks/feed_forward.h"
 #include "model/blocks/language_head.h"
 
 namespace shoal::model {
 
 ClassifierHead::ClassifierHead(const HeadSpec& spec, const FindParameter& find)
     : dropout_before_(spec.dropout_before_pooler),
+      activation_(spec.pooler_activation),
       pooler_(spec.pooler, find),
       output_(spec.output, find) {}
 
@@ -23,10 +25,11 @@ at::Tensor ClassifierHead::Scores(const BatchContext& context, const at::Tensor&
     first = ApplyDropout(first, kept->first_mask, context.dropout);
   }
   kept->first = first.to(pooler_.dtype());
-  kept->activated = pooler_.Forward(context, kept->first).to(at::kFloat).tanh_();
+  kept->pooler_output = pooler_.Forward(context, kept->first).to(at::kFloat);
   kept->pooled_mask = DropoutMask(context, 0, DropoutSite::kClassifier, hidden, input);
   kept->pooled =
-      ApplyDropout(kept->activated, kept->pooled_mask, context.dropout).to(output_.dtype());
+      ApplyDropout(Activate(activation_, kept->pooler_output), kept->pooled_mask, context.dropout)
+          .to(output_.dtype());
   return output_.Forward(context, kept->pooled).to(at::kFloat);
 }
 
@@ -51,14 +54,14 @@ double ClassifierHead::Forward(const BatchContext& context, const at::Tensor& in
 at::Tensor ClassifierHead::BackwardInput(const BatchContext& context, Kept* kept) const {
   at::Tensor dpooled = output_.BackwardInput(context, kept->logit_gradient).to(at::kFloat);
   dpooled = ApplyDropout(dpooled, kept->pooled_mask, context.dropout);
-  const at::Tensor slope = kept->activated.square().neg_().add_(1);  // of tanh
-  kept->pooler_gradient = dpooled.mul(slope).to(pooler_.dtype());
+  kept->pooler_gradient =
+      ActivateBackward(activation_, dpooled, kept->pooler_output).to(pooler_.dtype());
   at::Tensor dfirst = pooler_.BackwardInput(context, kept->pooler_gradient).to(at::kFloat);
   dfirst = ApplyDropout(dfirst, kept->first_mask, context.dropout);
   const at::Tensor dinput =
       at::zeros({context.rows, context.tokens, dfirst.size(1)}, dfirst.options());
   dinput.select(1, 0).copy_(dfirst);
-  kept->activated = kept->first_mask = kept->pooled_mask = at::Tensor();
+  kept->pooler_output = kept->first_mask = kept->pooled_mask = at::Tensor();
   return dinput.view({context.tokens_in_all(), -1});
 }
 

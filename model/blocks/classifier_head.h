@@ -1,5 +1,5 @@
-// The last stage's end of a classifier: a dense product with tanh over each row's first token, a
-// score per class, and the summed cross entropy in fp32.
+// The last stage's end of a classifier: a dense product with its activation over each row's first
+// token, a score per class, and the summed cross entropy in fp32.
 
 #ifndef SHOAL_MODEL_BLOCKS_CLASSIFIER_HEAD_H_
 #define SHOAL_MODEL_BLOCKS_CLASSIFIER_HEAD_H_
@@ -14,7 +14,7 @@ class ClassifierHead {
  public:
   struct Kept {
     at::Tensor first, pooled;            // inputs of the two products, compute dtype [rows, hidden]
-    at::Tensor activated;                // fp32 [rows, hidden], tanh before dropout
+    at::Tensor pooler_output;            // fp32 [rows, hidden], before the activation
     at::Tensor first_mask, pooled_mask;  // of dropout
     at::Tensor logit_gradient;           // compute dtype [rows, classes]
     at::Tensor pooler_gradient;          // of the first product, from BackwardInput
@@ -36,6 +36,7 @@ class ClassifierHead {
   at::Tensor Scores(const BatchContext& context, const at::Tensor& input, Kept* kept) const;
 
   bool dropout_before_;
+  Activation activation_;
   Linear pooler_, output_;
 };
 

@@ -6,6 +6,8 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/silu_backward.h>
+#include <ATen/ops/tanh.h>
+#include <ATen/ops/tanh_backward.h>
 #include <ATen/ops/threshold_backward.h>
 
 #include <string_view>
@@ -23,6 +25,7 @@ at::Tensor Activate(Activation activation, const at::Tensor& x) {
   switch (activation) {
     case Activation::kSilu: return at::silu(x);
     case Activation::kRelu: return at::relu(x);
+    case Activation::kTanh: return at::tanh(x);
     case Activation::kGelu:
     case Activation::kGeluTanh: break;
   }
@@ -34,6 +37,7 @@ at::Tensor ActivateBackward(Activation activation, const at::Tensor& gradient,
   switch (activation) {
     case Activation::kSilu: return at::silu_backward(gradient, x);
     case Activation::kRelu: return at::threshold_backward(gradient, x, 0);
+    case Activation::kTanh: return at::tanh_backward(gradient, at::tanh(x));
     case Activation::kGelu:
     case Activation::kGeluTanh: break;
   }

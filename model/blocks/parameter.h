@@ -40,6 +40,13 @@ struct Parameter {
 };
 using FindParameter = std::function<Parameter(const std::string& name)>;
 
+// The table of distances that all layers use, for one micro-batch (relative_table.h).
+struct RelativeContext {
+  at::Tensor rows;      // as layers use them, compute dtype [table rows, hidden]; undefined: none
+  at::Tensor places;    // int64 [2 tokens - 1]: the row of distance 1 - tokens, 2 - tokens, ...
+  at::Tensor gradient;  // fp32, of `rows`, to which layers add; undefined: nobody learns of it
+};
+
 // What every layer knows of a micro-batch; must outlive the calls.
 struct BatchContext {
   std::int64_t rows = 0;
@@ -60,6 +67,7 @@ struct BatchContext {
   std::int64_t past = 0;
   // Of the first stage: the token types, int64 [rows * tokens]; undefined: all are 0.
   at::Tensor types = {};
+  RelativeContext relative = {};
 
   std::int64_t tokens_in_all() const { return rows * tokens; }
   // The same for the tokens of a segment alone.

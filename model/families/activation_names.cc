@@ -7,14 +7,15 @@
 namespace shoal::model {
 namespace {
 
-constexpr std::array<std::pair<const char*, Activation>, 7> kNames = {
+constexpr std::array<std::pair<const char*, Activation>, 8> kNames = {
     {{"gelu", Activation::kGelu},
      {"gelu_new", Activation::kGeluTanh},
      {"gelu_pytorch_tanh", Activation::kGeluTanh},
      {"gelu_fast", Activation::kGeluTanh},
      {"silu", Activation::kSilu},
      {"swish", Activation::kSilu},
-     {"relu", Activation::kRelu}}};
+     {"relu", Activation::kRelu},
+     {"tanh", Activation::kTanh}}};
 
 std::string ActivationNames() {
   std::string names;

@@ -183,6 +183,12 @@ void VisitLayerProducts(ModelSpec* spec, const Visit& visit) {
     FeedForwardSpec& feed_forward = spec->layer_specs[layer].feed_forward;
     std::uint32_t place = 0;
     for (LinearSpec& input : attention.inputs) visit(layer, place++, &input);
+    if (attention.disentangled) {
+      for (auto* product :
+           {&attention.disentangled->position_key, &attention.disentangled->position_query}) {
+        if (*product && !(*product)->weight.empty()) visit(layer, place++, &**product);
+      }
+    }
     visit(layer, place++, &attention.output);
     for (LinearSpec& input : feed_forward.inputs) visit(layer, place++, &input);
     visit(layer, place++, &feed_forward.output);

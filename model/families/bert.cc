@@ -88,26 +88,8 @@ class EncoderBuilder {
   Activation activation_;
 };
 
-// `id2label` names them, `num_labels` counts them; a file may have one or both.
-std::uint32_t ReadClasses(ConfigKeys* keys) {
-  const std::uint32_t named = keys->Entries("id2label", kClassesMost);
-  const std::uint32_t otherwise = named > 0 ? named : kClassesOtherwise;
-  const std::uint32_t classes = keys->Count("num_labels", kClassesMost, otherwise);
-  if (named > 0 && named != classes) {
-    keys->Fail("num_labels is " + std::to_string(classes) + ", but id2label has " +
-               std::to_string(named) + " classes");
-  }
-  if (classes < 2)
-    keys->Fail("a classifier needs at least 2 classes, num_labels or id2label has 1");
-  return classes;
-}
-
 void CheckSwitches(ConfigKeys* keys) {
-  const std::string problem = keys->Text("problem_type", "single_label_classification");
-  if (problem != "single_label_classification") {
-    keys->Fail("problem_type " + storage::Quoted(problem) +
-               " is not supported; supported is single_label_classification");
-  }
+  RequireOneClassARow(keys);
   const std::string positions = keys->Text("position_embedding_type", "absolute");
   if (positions != "absolute") {
     keys->Fail("position_embedding_type " + storage::Quoted(positions) +
@@ -122,6 +104,26 @@ void CheckSwitches(ConfigKeys* keys) {
 }
 
 }  // namespace
+
+std::uint32_t ReadClasses(ConfigKeys* keys) {
+  const std::uint32_t named = keys->Entries("id2label", kClassesMost);
+  const std::uint32_t otherwise = named > 0 ? named : kClassesOtherwise;
+  const std::uint32_t classes = keys->Count("num_labels", kClassesMost, otherwise);
+  if (named > 0 && named != classes) {
+    keys->Fail("num_labels is " + std::to_string(classes) + ", but id2label has " +
+               std::to_string(named) + " classes");
+  }
+  if (classes < 2)
+    keys->Fail("a classifier needs at least 2 classes, num_labels or id2label has 1");
+  return classes;
+}
+
+void RequireOneClassARow(ConfigKeys* keys) {
+  const std::string problem = keys->Text("problem_type", "single_label_classification");
+  if (problem == "single_label_classification") return;
+  keys->Fail("problem_type " + storage::Quoted(problem) +
+             " is not supported; supported is single_label_classification");
+}
 
 ModelSpec DescribeBert(ConfigKeys* keys) {
   const EncoderBuilder encoder(keys);

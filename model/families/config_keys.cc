@@ -111,6 +111,11 @@ bool ConfigKeys::IsNull(const char* key) const {
   return found != state_->object->end() && found->is_null();
 }
 
+bool ConfigKeys::IsText(const char* key) const {
+  const auto found = state_->object->find(key);
+  return found != state_->object->end() && found->is_string();
+}
+
 std::uint32_t ConfigKeys::Count(const char* key, std::uint32_t most) {
   if (Has(key)) return Count(key, most, 1);
   Fail(state_->Whole(key) + " is missing; take the config.json that belongs to the model");

@@ -28,6 +28,7 @@ class ConfigKeys {
   // A key that is absent or null is not there.
   bool Has(const char* key) const;
   bool IsNull(const char* key) const;  // there, but null
+  bool IsText(const char* key) const;
   // Whole numbers in [1, most]; without a default an absent key is a failure.
   std::uint32_t Count(const char* key, std::uint32_t most);
   std::uint32_t Count(const char* key, std::uint32_t most, std::uint32_t otherwise);

@@ -64,6 +64,10 @@ const std::vector<Family>& Families() {
        {"RobertaForSequenceClassification", "RobertaModel", "RobertaForMaskedLM"},
        DescribeRoberta,
        nullptr},
+      {"deberta-v2",
+       {"DebertaV2ForSequenceClassification", "DebertaV2Model", "DebertaV2ForMaskedLM"},
+       DescribeDeberta,
+       nullptr},
   };
   return families;
 }

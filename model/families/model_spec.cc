@@ -2,13 +2,17 @@
 
 #include <charconv>
 #include <cmath>
+#include <numeric>
 #include <string_view>
 #include <utility>
+
+#include "common/status.h"
 
 namespace shoal::model {
 namespace {
 
 constexpr std::string_view kLayerPrefix = "layer.";
+constexpr char kSharedPart[] = "shared";
 
 using Tensors = TensorSpecs;
 
@@ -38,6 +42,25 @@ Tensors EmbeddingTensors(const EmbeddingSpec& embedding, std::int64_t hidden) {
   return tensors;
 }
 
+Tensors SharedPartTensors(const ModelSpec& spec) {
+  Tensors tensors;
+  if (!spec.relative) return tensors;
+  Add(spec.relative->table, spec.hidden, &tensors);
+  Add(spec.relative->norm, &tensors);
+  return tensors;
+}
+
+// Products over the table's rows that have weights of their own.
+std::vector<LinearSpec> PositionProducts(const AttentionSpec& attention) {
+  std::vector<LinearSpec> products;
+  if (!attention.disentangled) return products;
+  for (const auto* product :
+       {&attention.disentangled->position_key, &attention.disentangled->position_query}) {
+    if (*product && !(*product)->weight.empty()) products.push_back(**product);
+  }
+  return products;
+}
+
 Tensors LayerTensors(const LayerSpec& layer) {
   Tensors tensors;
   for (const auto* norm :
@@ -46,6 +69,7 @@ Tensors LayerTensors(const LayerSpec& layer) {
     Add(*norm, &tensors);
   }
   for (const LinearSpec& input : layer.attention.inputs) Add(input, &tensors);
+  for (const LinearSpec& product : PositionProducts(layer.attention)) Add(product, &tensors);
   Add(layer.attention.output, &tensors);
   for (const LinearSpec& input : layer.feed_forward.inputs) Add(input, &tensors);
   Add(layer.feed_forward.output, &tensors);
@@ -90,8 +114,31 @@ std::uint64_t SumOf(const Tensors& tensors) {
 
 }  // namespace
 
+std::vector<std::uint32_t> SharingStages(SharedBy by, std::uint32_t stages) {
+  if (by == SharedBy::kNone || stages < 2) return {};
+  if (by == SharedBy::kEnds) return {0, stages - 1};
+  std::vector<std::uint32_t> all(stages);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+std::set<std::string> ModelSpec::SharedTensors() const {
+  std::set<std::string> names;
+  for (const auto& [name, tensor] : TrainedTensors(kSharedPart)) names.insert(name);
+  if (trains_tied_head()) names.insert(embedding.tokens.weight);
+  return names;
+}
+
+SharedBy ModelSpec::shared_by() const {
+  SHOAL_CHECK(!relative || !tied_head());
+  if (trains_tied_head()) return SharedBy::kEnds;
+  return SharedTensors().empty() ? SharedBy::kNone : SharedBy::kAll;
+}
+
 std::vector<std::string> ModelSpec::PartNames() const {
-  std::vector<std::string> names = {"embedding"};
+  std::vector<std::string> names;
+  if (relative) names.push_back(kSharedPart);
+  names.push_back("embedding");
   for (std::size_t layer = 0; layer < layer_specs.size(); ++layer) {
     names.push_back(std::string(kLayerPrefix) + std::to_string(layer));
   }
@@ -102,6 +149,7 @@ std::vector<std::string> ModelSpec::PartNames() const {
 TensorSpecs ModelSpec::PartTensors(const std::string& part) const {
   if (part == "embedding") return EmbeddingTensors(embedding, hidden);
   if (part == "head") return HeadTensors(head);
+  if (part == kSharedPart) return SharedPartTensors(*this);
   const LayerSpec* const layer = FindLayer(layer_specs, part);
   return layer == nullptr ? Tensors() : LayerTensors(*layer);
 }
@@ -111,6 +159,9 @@ std::vector<LinearSpec> ModelSpec::PartProducts(const std::string& part) const {
   const LayerSpec* const layer = FindLayer(layer_specs, part);
   if (layer == nullptr) return {};
   std::vector<LinearSpec> products = layer->attention.inputs;
+  for (LinearSpec& product : PositionProducts(layer->attention)) {
+    products.push_back(std::move(product));
+  }
   products.push_back(layer->attention.output);
   products.insert(products.end(), layer->feed_forward.inputs.begin(),
                   layer->feed_forward.inputs.end());
@@ -133,7 +184,7 @@ TensorSpecs ModelSpec::FrozenTensors(const std::string& part) const {
 
 std::uint64_t ModelSpec::ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
                                       bool with_embedding, bool with_head) const {
-  std::uint64_t total = 0;
+  std::uint64_t total = SumOf(SharedPartTensors(*this));
   for (std::uint32_t layer = first_layer; layer < last_layer; ++layer) {
     total += SumOf(LayerTensors(layer_specs[layer]));
   }
@@ -145,7 +196,7 @@ std::uint64_t ModelSpec::ParametersOf(std::uint32_t first_layer, std::uint32_t l
 
 std::uint64_t ModelSpec::TrainedParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
                                              bool with_embedding, bool with_head) const {
-  std::uint64_t total = 0;
+  std::uint64_t total = SumOf(TrainedTensors(kSharedPart));
   for (std::uint32_t layer = first_layer; layer < last_layer; ++layer) {
     total += SumOf(TrainedTensors(std::string(kLayerPrefix) + std::to_string(layer)));
   }

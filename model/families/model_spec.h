@@ -64,6 +64,14 @@ struct RotarySpec {
   Scaling scaling;
 };
 
+// Scores by content and distance (He et al., "DeBERTa: decoding-enhanced BERT with disentangled
+// attention", 2021, section 3.1): query and key, query and distance, key and distance. Products
+// that make keys and queries of the distances' rows: of their own, or, without a name, the
+// content's.
+struct DisentangledSpec {
+  std::optional<LinearSpec> position_key, position_query;  // nothing: no such score
+};
+
 struct AttentionSpec {
   std::vector<LinearSpec> inputs;  // query, key, value: one product for all, or three
   LinearSpec output;
@@ -74,9 +82,10 @@ struct AttentionSpec {
   double soft_cap = 0;      // scores s become cap * tanh(s / cap); 0: they stay
   std::optional<NormSpec> query_norm, key_norm;  // over a head
   std::optional<RotarySpec> rotary;
+  std::optional<DisentangledSpec> disentangled;  // of a model with RelativeSpec
 };
 
-enum class Activation : std::uint8_t { kGelu, kGeluTanh, kSilu, kRelu };
+enum class Activation : std::uint8_t { kGelu, kGeluTanh, kSilu, kRelu, kTanh };
 
 struct FeedForwardSpec {
   // One product, or gate and value: one product for both, or two. The gate goes through the
@@ -113,14 +122,27 @@ struct EmbeddingSpec {
   std::optional<NormSpec> norm;
 };
 
+// A table of distances between tokens that all layers use: row span + d is for a query d tokens
+// behind its key, d from -span to span - 1 (He et al., 2021). Distances beyond take the nearest
+// row.
+struct RelativeSpec {
+  TableSpec table;
+  std::optional<NormSpec> norm;  // of its rows, before layers use them
+  std::int64_t span = 0;
+  // Distances from half of it on share rows, by their logarithm up to `farthest`; 0: none does.
+  std::int64_t buckets = 0;
+  std::int64_t farthest = 0;
+};
+
 enum class HeadKind : std::uint8_t { kLanguageModel, kClassifier };
 
-// Of a language model: norm, output, soft cap. Of a classifier: pooler with tanh over a row's first
-// token, output.
+// Of a language model: norm, output, soft cap. Of a classifier: pooler with its activation over a
+// row's first token, output.
 struct HeadSpec {
   HeadKind kind = HeadKind::kLanguageModel;
   std::optional<NormSpec> norm;
-  LinearSpec pooler;                   // [hidden, hidden]
+  LinearSpec pooler;  // [hidden, hidden]
+  Activation pooler_activation = Activation::kTanh;
   bool dropout_before_pooler = false;  // and behind it, as always
   LinearSpec output;                   // weight [vocabulary or classes, hidden]
   double soft_cap = 0;                 // of logits
@@ -149,12 +171,19 @@ struct TensorSpec {
 };
 using TensorSpecs = std::map<std::string, TensorSpec>;
 
+// Which stages of a pipeline hold the same trained tensors. What they learn of them adds up, so
+// that all copies move alike.
+enum class SharedBy : std::uint8_t { kNone, kEnds, kAll };
+// Stages that do, in order; nothing if none or only one does.
+std::vector<std::uint32_t> SharingStages(SharedBy by, std::uint32_t stages);
+
 struct ModelSpec {
   std::string family;
   std::uint32_t hidden = 0;
   std::uint32_t vocabulary = 0;
   std::uint32_t positions = 0;  // most tokens of a row
   EmbeddingSpec embedding;
+  std::optional<RelativeSpec> relative;
   std::vector<LayerSpec> layer_specs;
   HeadSpec head;
   FileNames files;
@@ -167,7 +196,7 @@ struct ModelSpec {
   std::uint32_t classes() const {
     return head.kind == HeadKind::kClassifier ? static_cast<std::uint32_t>(head.output.out) : 0;
   }
-  // How many token types it knows; 0 where it has none.
+  // How many token types it knows; 0 where it has no table of them and they do not matter.
   std::uint32_t token_types() const {
     return embedding.types ? static_cast<std::uint32_t>(embedding.types->rows) : 0;
   }
@@ -176,12 +205,16 @@ struct ModelSpec {
   bool tied_head() const {
     return !head.output.weight.empty() && head.output.weight == embedding.tokens.weight;
   }
-  // Whether the two ends of a pipeline must agree on what they learn of it.
   bool trains_tied_head() const { return tied_head() && Trains(embedding.tokens.weight); }
+  // Trained tensors that several stages hold, and which stages these are: a tied head's matrix the
+  // first and the last, what is of the part "shared" all. A model has one kind of the two.
+  std::set<std::string> SharedTensors() const;
+  SharedBy shared_by() const;
   // A tensor of the model's files.
   bool Trains(const std::string& name) const { return !adapted || trained.contains(name); }
 
-  // The parts that stages load: "embedding", "layer.0" .. "layer.N-1", "head".
+  // The parts that stages load: "shared" (all stages) where layers have a table in common,
+  // "embedding", "layer.0" .. "layer.N-1", "head".
   std::vector<std::string> PartNames() const;
   // A part's tensors by canonical name, as files have them; empty for a part that the model does
   // not have.
@@ -191,8 +224,9 @@ struct ModelSpec {
   TensorSpecs FrozenTensors(const std::string& part) const;
   // Products that a part has: of a layer all, of a classifier's head its two.
   std::vector<LinearSpec> PartProducts(const std::string& part) const;
-  // Values in files, of layers [first, last) and of the ends; a matrix that both ends share counts
-  // once. And how many of them training changes, with those of adapters.
+  // Values in files, of layers [first, last), of the ends, and of what all stages share; a matrix
+  // that both ends share counts once. And how many of them training changes, with those of
+  // adapters.
   std::uint64_t ParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,
                              bool with_embedding, bool with_head) const;
   std::uint64_t TrainedParametersOf(std::uint32_t first_layer, std::uint32_t last_layer,

@@ -63,12 +63,29 @@ bool Last(const ModelSpec& spec, const StageShape& stage) {
   return stage.last_layer == spec.layers();
 }
 
-// Token ids and their types or the input, labels, positions, and segments: at most one per token.
+// Token ids and their types or the input, labels, positions, places of distances, and segments: at
+// most one per token.
 std::uint64_t InputBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
   const std::uint64_t id = sizeof(std::int64_t);
   const std::uint64_t ids = spec.token_types() > 1 ? 2 * id : id;
   return InAll(shape) * ((First(stage) ? ids : sizeof(float) * spec.hidden) +
-                         (Last(spec, stage) ? id : 0) + sizeof(std::int64_t) + kSegmentBytes);
+                         (Last(spec, stage) ? id : 0) + sizeof(std::int64_t) + kSegmentBytes) +
+         (spec.relative ? 2 * shape.tokens * id : 0);
+}
+
+// Of the table that all layers use, whatever the tokens: its rows, their gradient, and what each
+// layer makes of them, or the gradients of that.
+std::uint64_t TableBytes(const ModelSpec& spec, const StageShape& stage) {
+  if (!spec.relative) return 0;
+  const std::uint64_t rows = Unsigned(spec.relative->table.rows), value = ValueBytes(stage);
+  std::uint64_t bytes = rows * (spec.hidden * (value + 2 * sizeof(float)) + 2 * sizeof(float));
+  for (std::uint32_t layer = stage.first_layer; layer < stage.last_layer; ++layer) {
+    const AttentionSpec& attention = spec.layer_specs[layer].attention;
+    const std::uint64_t products = (attention.disentangled->position_key ? 1 : 0) +
+                                   (attention.disentangled->position_query ? 1 : 0);
+    bytes += products * rows * Unsigned(attention.heads * attention.head_size) * value;
+  }
+  return bytes;
 }
 
 template <typename Of>
@@ -93,6 +110,7 @@ bool KeepsLogits(const ModelSpec& spec, const StageShape& stage, MicroBatchShape
 std::uint64_t KeptBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
   std::uint64_t bytes = InputBytes(spec, stage, shape);
   if (stage.recompute) return bytes;
+  bytes += TableBytes(spec, stage);
   bytes += LayerBytes(spec, stage, shape,
                       [&](const LayerSpec& layer) { return KeptOf(layer, spec.hidden, stage); });
   if (First(stage)) {
@@ -103,7 +121,7 @@ std::uint64_t KeptBytes(const ModelSpec& spec, const StageShape& stage, MicroBat
 }
 
 std::uint64_t PendingBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape) {
-  std::uint64_t bytes = InputBytes(spec, stage, shape);
+  std::uint64_t bytes = InputBytes(spec, stage, shape) + TableBytes(spec, stage);
   bytes += LayerBytes(spec, stage, shape,
                       [&](const LayerSpec& layer) { return PendingOf(layer, spec.hidden); });
   if (First(stage)) bytes += InAll(shape) * spec.hidden * sizeof(float);

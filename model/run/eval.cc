@@ -36,7 +36,7 @@ Status CheckKind(const EvalOptions& options, const dataset::DataInfo& info, cons
                            " classes, the model only " + std::to_string(spec.classes()) +
                            "; set num_labels in its config.json and train it first");
   }
-  if (info.typed && spec.token_types() < 2) {
+  if (info.typed && spec.token_types() == 1) {
     return InvalidArgument(options.data + " marks second texts with the token type 1, which " +
                            options.run.model +
                            " does not have; prepare the texts with its own tokenizer");

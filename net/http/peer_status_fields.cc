@@ -134,7 +134,7 @@ constexpr StatusField kFields[] = {
     Object("links[]", "Bulk links of this generation.").Label("link").ItemLabels("peer:8 channel"),
     Text("links[].peer", "Public key of the peer at the other end."),
     Text("links[].name", "Name of the peer at the other end.").Label("peer"),
-    Text("links[].channel", "What the link is for: boundary, stage group or embedding.")
+    Text("links[].channel", "What the link is for: boundary, stage group or shared tensors.")
         .Label("channel"),
     Text("links[].kind", "boundary or replica."),
     Text("links[].address", "Address of the other end."),

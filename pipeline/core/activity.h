@@ -23,7 +23,7 @@ enum class Activity : std::uint8_t {
   kWaitGradient,  // a gradient of the next stage has not arrived
   kCodec,         // what is awaited has arrived and is being decoded
   kStore,         // what is awaited has arrived, but its m is not read yet
-  kExchange,      // sums over the stage group and the tied embedding, and what owners make of them
+  kExchange,      // sums over the stage group and shared tensors, and what owners make of them
   kStep,          // the others' end of the step, and the scheduler's word
 };
 inline constexpr std::size_t kActivities = 10;

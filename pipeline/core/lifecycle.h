@@ -21,7 +21,7 @@ enum class RunnerState : std::uint8_t {
   kWaiting,   // for a step plan
   kRunning,   // micro-batches
   kReady,     // all micro-batches done, waits for Reduce
-  kReducing,  // sums over the stage group and the tied embedding
+  kReducing,  // sums over the stage group and shared tensors
   kSynced,    // waits for Apply
   kApplying,  // optimizer step
 };

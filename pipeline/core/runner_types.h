@@ -48,9 +48,10 @@ inline std::string Describe(MicroBatchId id) {
 
 // Whom the peer opens links with.
 struct LinkTargets {
-  net::LinkTarget next, previous;          // peer all zeros: none
-  std::vector<net::LinkTarget> group;      // by pipeline; own entry unused
-  std::vector<net::LinkTarget> embedding;  // other end of the tied one, by pipeline; empty: none
+  net::LinkTarget next, previous;      // peer all zeros: none
+  std::vector<net::LinkTarget> group;  // by pipeline; own entry unused
+  // Of the stages MemberConfig::sharing, by stage, then pipeline; own stage's entries unused.
+  std::vector<net::LinkTarget> shared;
 };
 
 struct MicroBatchPlan {
@@ -64,9 +65,9 @@ struct StepPlan {
   // Rows whose held-out loss is taken before them, in order; of this pipeline. Usually none.
   std::vector<MicroBatchPlan> evaluation = {};
   std::vector<StageTimes> timings;  // per stage, may be empty
-  // Of the members of the stage group, and of those with the tied embedding: they share out their
+  // Of the members of the stage group, and of those with shared tensors: they share out their
   // reductions by them from this step on. Empty: as before.
-  std::vector<replica::LineRate> group_lines = {}, embedding_lines = {};
+  std::vector<replica::LineRate> group_lines = {}, shared_lines = {};
 };
 
 struct StepReady {

@@ -72,10 +72,11 @@ Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets) {
                            " members of the stage group instead of " +
                            std::to_string(config.pipelines));
   }
-  if (!targets.embedding.empty() && targets.embedding.size() != config.pipelines) {
-    return InvalidArgument("the plan names " + std::to_string(targets.embedding.size()) +
-                           " peers at the other end of the tied embedding instead of " +
-                           std::to_string(config.pipelines));
+  const std::size_t sharing = config.sharing.size() * config.pipelines;
+  if (targets.shared.size() != sharing) {
+    return InvalidArgument("the plan names " + std::to_string(targets.shared.size()) +
+                           " peers that share tensors of the stage instead of " +
+                           std::to_string(sharing));
   }
   return Status::Ok();
 }
@@ -89,8 +90,9 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
   if (plan.micro_batches.size() > kMicroBatchesMax || plan.evaluation.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
   }
-  const std::size_t lines = plan.group_lines.size(), ends = plan.embedding_lines.size();
-  if ((lines > 0 && lines != config.pipelines) || (ends > 0 && ends != 2 * config.pipelines)) {
+  const std::size_t lines = plan.group_lines.size(), shared = plan.shared_lines.size();
+  if ((lines > 0 && lines != config.pipelines) ||
+      (shared > 0 && shared != config.sharing.size() * config.pipelines)) {
     return InvalidArgument(what + " has lines of another number of peers");
   }
   for (const auto* micro_batches : {&plan.micro_batches, &plan.evaluation}) {

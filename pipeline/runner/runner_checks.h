@@ -16,8 +16,8 @@ Status CheckRunnerConfig(const RunnerConfig& config);
 Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& resources,
                             const compression::MessageCodec& forward,
                             const compression::MessageCodec& backward);
-// Invalid argument if a neighbour, a member of the stage group or one of the tied embedding's other
-// end is missing.
+// Invalid argument if a neighbour, a member of the stage group or one that shares tensors is
+// missing.
 Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets);
 // Invalid argument if it is not the plan of `next_step`, or not one of this run.
 Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t next_step);

@@ -33,7 +33,7 @@ constexpr std::uint64_t kProgressBytes = 16 * 1024;
 struct ModelFacts {
   std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
   std::vector<model::TensorLayout> layout;
-  model::TensorLayout tied;
+  std::vector<model::TensorLayout> shared;
   std::vector<std::vector<std::size_t>> weight_parts;
   replica::UnitFacts units;
 };
@@ -239,9 +239,9 @@ void Runner::Start(const LinkTargets& targets) {
   }
   if (!last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
   MakeCompute();
-  if (config_.pipelines > 1 || !targets.embedding.empty()) {
-    group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group,
-                                                   targets.embedding, [this] { MaybeUp(); });
+  if (config_.pipelines > 1 || !targets.shared.empty()) {
+    group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,
+                                                   [this] { MaybeUp(); });
   }
   if (previous_) previous_->Open();
   if (next_) next_->Open();
@@ -271,7 +271,7 @@ void Runner::ResetModel() {
     return ModelFacts{model->MicroBatchBytes(rows, tokens),
                       model->PendingWeightsBytes(rows, tokens),
                       {layout.begin(), layout.end()},
-                      model->tied_embedding(),
+                      model->shared_tensors(),
                       model->weight_parts(),
                       UnitsOf(*model, rows, tokens)};
   };
@@ -289,13 +289,12 @@ void Runner::ResetModel() {
 }
 
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
-  if (facts.tied.size > 0 && (!group_ || group_->embedding_group() == nullptr)) {
+  if (!facts.shared.empty() && (!group_ || group_->shared_group() == nullptr)) {
     return FailedPrecondition(
-        "this stage holds the tied embedding, but the plan names no peers at "
-        "its other end");
+        "this stage holds tensors that others share, but the plan names no peers of these");
   }
   replica::ReplicaContext context;
-  // A single pipeline has nothing to agree on but the two copies of its embedding.
+  // A single pipeline has nothing to agree on but the copies of what stages share.
   SHOAL_ASSIGN_OR_RETURN(
       context.method,
       replica::ParseReplicaMethod(config_.pipelines > 1 ? config_.replica_method : "average"));
@@ -303,7 +302,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   context.member = &member_;
   context.links = group_.get();
   if (group_) {
-    context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.tied);
+    context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.shared);
     context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
   }
   context.layout = facts.layout;
@@ -364,8 +363,8 @@ void Runner::MaybeStartStep() {
   step_ = plan_.step;
   member_.mark->Clear();
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
-  if (!plan_.embedding_lines.empty())
-    member_.embedding_shares = replica::SharesByRates(plan_.embedding_lines);
+  if (!plan_.shared_lines.empty())
+    member_.shared_shares = replica::SharesByRates(plan_.shared_lines);
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary == nullptr) continue;
     if (Status status = boundary->StartStep(plan_); !status.ok()) return Fail(status, nullptr);

@@ -50,7 +50,7 @@ class StageRunner {
   virtual void Start(const LinkTargets& targets) = 0;
 
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
-  // Adds up gradients over the pipelines that count and over the tied embedding; OnSyncDone.
+  // Adds up gradients over the pipelines that count and over stages that share tensors; OnSyncDone.
   virtual void OnReduce(const replica::ReduceOrder& order) = 0;
   // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied.
   virtual void OnApply(const replica::ApplyOrder& order) = 0;

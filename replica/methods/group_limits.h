@@ -10,8 +10,8 @@ namespace shoal::replica {
 // Pipelines of a run, and so members of a stage group.
 inline constexpr std::uint32_t kPipelinesMax = 64;
 
-// Members of any group: the group of a tied embedding has the first and the last stage of each
-// pipeline.
+// Members of any group: that of a tied embedding has the first and the last stage of each pipeline,
+// that of a table which all layers use has all stages.
 inline constexpr std::uint32_t kGroupMembersMax = 2 * kPipelinesMax;
 
 // Members of a ring: a message names its contributors by the bits of a 64-bit number.

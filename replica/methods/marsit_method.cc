@@ -83,6 +83,7 @@ const MethodEntry& MarsitEntry() {
                                     .keys = kKeys,
                                     .parse = ParseMarsit,
                                     .local_steps = false,
+                                    .group_members_max = kRingMembersMax,
                                     .spec_of_run = SpecOfRun,
                                     .check_run = CheckRun,
                                     .cautions = Cautions};

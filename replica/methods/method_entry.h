@@ -15,6 +15,7 @@
 
 #include "common/status.h"
 #include "compression/api/codec_spec.h"
+#include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
 
 namespace shoal::replica {
@@ -46,6 +47,7 @@ struct MethodEntry {
   // `start` means the same with local steps. Without: it is the end of a warm-up that only moments
   // which a group shares have.
   bool start_with_local_steps = false;
+  std::uint32_t group_members_max = kGroupMembersMax;
 
   // As ReplicaMethod has them. Null: nothing depends on the run, or is left to the swarm; weights,
   // gradients and moments are held in full; there is nothing to caution of.

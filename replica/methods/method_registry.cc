@@ -148,6 +148,16 @@ Status ReplicaMethod::CheckRun(std::uint32_t stages, std::uint32_t pipelines) co
   return entry->check_run == nullptr ? Status::Ok() : entry->check_run(*this, stages, pipelines);
 }
 
+Status ReplicaMethod::CheckSharing(std::size_t sharing, std::uint32_t pipelines) const {
+  // A single pipeline adds up exactly, whatever the method.
+  const std::size_t most = pipelines > 1 ? entry->group_members_max : kGroupMembersMax;
+  if (sharing * pipelines <= most) return Status::Ok();
+  return InvalidArgument(
+      "replica method " + std::string(entry->name) + " takes up to " + std::to_string(most) +
+      " peers that share tensors, and the model has some in " + std::to_string(sharing) +
+      " stages of " + std::to_string(pipelines) + " pipelines; take fewer of either");
+}
+
 Result<std::vector<std::size_t>> ReplicaMethod::LanOf(std::uint32_t pipelines) const {
   if (entry->lan_of != nullptr) return entry->lan_of(*this, pipelines);
   std::vector<std::size_t> own(pipelines);

@@ -45,8 +45,9 @@ struct LocalSteps {
   std::uint32_t steps = 0;  // 0: gradients or momenta are exchanged in every step instead
   double outer_rate = 1;    // with no momentum, the mean of the parameters
   double outer_momentum = 0;
-  // How the gradients of a pipeline's two copies of a tied embedding are added up, in every step:
-  // without loss, or by a codec that is right on average where differences travel with loss, too.
+  // How the gradients of a pipeline's copies of tensors that stages share are added up, in every
+  // step: without loss, or by a codec that is right on average where differences travel with loss,
+  // too.
   bool exact_ends = false;  // asked for
   std::string ends_codec;
 };
@@ -84,6 +85,9 @@ struct ReplicaMethod {
   std::string SpecOfRun(std::uint64_t run_steps, std::uint64_t rate_warm_up) const;
   // Invalid argument if it names stages or pipelines that the run does not have.
   Status CheckRun(std::uint32_t stages, std::uint32_t pipelines) const;
+  // Invalid argument if so many stages of each pipeline, which share tensors, are too large a
+  // group.
+  Status CheckSharing(std::size_t sharing, std::uint32_t pipelines) const;
   // By pipeline: the number of its LAN; each its own unless the spec says otherwise. Invalid
   // argument if it names others than the run has.
   Result<std::vector<std::size_t>> LanOf(std::uint32_t pipelines) const;

@@ -76,7 +76,9 @@ struct RunConfig {
   std::string adapter_config_json;  // empty: no adapter
   std::uint32_t layers = 0;
   std::uint32_t row_tokens = 0;
-  bool segmented_rows = false;  // all stages read the data
+  bool segmented_rows = false;         // all stages read the data
+  bool shared_part = false;            // all stages have the model's part "shared"
+  std::vector<std::uint32_t> sharing;  // stages that share trained tensors, in order; or none
   std::uint64_t train_rows = 0, validation_rows = 0;
   std::vector<std::uint32_t> stage_first_layers;  // stages + 1 entries: cut points
   // Of a peer's memory, by stage, and of it for the one micro-batch that a stage cannot do without;

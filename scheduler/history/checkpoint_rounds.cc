@@ -25,9 +25,10 @@ bool CheckpointRounds::Uploads(std::uint64_t step, std::uint32_t pipeline,
   return rounds_.at(step).uploaders[stage] == pipeline;
 }
 
-void CheckpointRounds::AddFile(std::uint64_t step, const std::string& name,
+bool CheckpointRounds::AddFile(std::uint64_t step, const std::string& name,
                                const control::v1::ArtefactRef& file) {
-  rounds_.at(step).files[name] = file;
+  const auto [known, fresh] = rounds_.at(step).files.try_emplace(name, file);
+  return fresh || known->second.hash() == file.hash();
 }
 
 void CheckpointRounds::AddReport(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage) {

@@ -40,7 +40,8 @@ class CheckpointRounds {
   bool Has(std::uint64_t step) const { return rounds_.contains(step); }
   // Whether this member uploads for its stage in that checkpoint, which is under way.
   bool Uploads(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage) const;
-  void AddFile(std::uint64_t step, const std::string& name, const control::v1::ArtefactRef& file);
+  // False: the checkpoint has another one of this name, which stays.
+  bool AddFile(std::uint64_t step, const std::string& name, const control::v1::ArtefactRef& file);
   void AddReport(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage);
   // The files of the checkpoint, if `members` have reported; it and all before it end then.
   std::optional<ArtefactMap> TakeWhole(std::uint64_t step, std::size_t members);

@@ -93,17 +93,14 @@ PlanLans LansOfPlan(const RunConfig& config, const PlacementPlan& plan, const Ro
     for (const auto& pipeline : plan) peers.push_back(pipeline[stage]);
     lans.stages.push_back(measured ? MeasuredLans(peers, book) : Numbered(*lan_of));
   }
-  if (config.stages == 1) return lans;
-  if (!measured) {  // both ends of a pipeline are where it is, but apart if it shares none
-    const std::vector<std::uint32_t>& named = lans.stages.front();
-    lans.embedding = named;
-    lans.embedding.insert(lans.embedding.end(), named.begin(), named.end());
-    return lans;
+  std::vector<PeerId> peers;
+  for (const std::uint32_t stage : config.sharing) {
+    for (const auto& pipeline : plan) peers.push_back(pipeline[stage]);
+    // All stages of a pipeline are where it is, but apart if it shares none.
+    const std::vector<std::uint32_t>& named = lans.stages[stage];
+    if (!measured) lans.shared.insert(lans.shared.end(), named.begin(), named.end());
   }
-  std::vector<PeerId> ends;
-  for (const auto& pipeline : plan) ends.push_back(pipeline.front());
-  for (const auto& pipeline : plan) ends.push_back(pipeline.back());
-  lans.embedding = MeasuredLans(ends, book);
+  if (measured && !peers.empty()) lans.shared = MeasuredLans(peers, book);
   return lans;
 }
 

@@ -47,7 +47,7 @@ class RoundTripBook {
 // The LANs of a plan, as its positions say them.
 struct PlanLans {
   std::vector<std::vector<std::uint32_t>> stages;  // by stage and pipeline
-  std::vector<std::uint32_t> embedding;  // first stages by pipeline, then last ones; else empty
+  std::vector<std::uint32_t> shared;  // of stages that share tensors, by stage and pipeline
   bool operator==(const PlanLans&) const = default;
 };
 

@@ -101,7 +101,7 @@ Status CheckKind(const RunConfig& config, const model::ModelSpec& model,
                            " classes, the model in " + config.model + " knows " +
                            std::to_string(known) + ": set num_labels in its config.json" + again);
   }
-  if (data.typed && model.token_types() < 2) {
+  if (data.typed && model.token_types() == 1) {
     return InvalidArgument(config.data +
                            " marks second texts with the token type 1, which the "
                            "model in " +
@@ -170,6 +170,14 @@ Status SetCuts(const model::ModelSpec& model, RunConfig* config) {
                                     config->cuts.end());
   config->stage_first_layers.push_back(model.layers());
   return Status::Ok();
+}
+
+Status SetShared(const model::ModelSpec& model, RunConfig* config) {
+  config->shared_part = model.relative.has_value();
+  config->sharing = model::SharingStages(model.shared_by(), config->stages);
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
+                         replica::ParseReplicaMethod(config->replica_method));
+  return method.CheckSharing(config->sharing.size(), config->pipelines);
 }
 
 // Of the parameters, what goes with them, and one micro-batch. `initial`: with the frozen part of a
@@ -246,10 +254,10 @@ Result<model::ModelSpec> ReadModel(const RunConfig& config,
   const std::string path = config.model + "/config.json";
   SHOAL_ASSIGN_OR_RETURN(const std::string json, ReadFile(path, kConfigBytesMax));
   SHOAL_ASSIGN_OR_RETURN(model::ModelSpec model, model::ParseModelSpec(json, path));
-  if (!model.tied_head()) return model;
+  if (model.shared_by() == model::SharedBy::kNone) return model;
   return InvalidArgument(path +
-                         ": tie_word_embeddings must be false in a run without weights, "
-                         "whose stages have no embedding to share");
+                         ": a run without weights has stages that share nothing; take a model with "
+                         "tie_word_embeddings = false, and none whose layers use one table");
 }
 
 Result<dataset::DataInfo> ReadData(const RunConfig& config) {
@@ -359,6 +367,7 @@ Result<std::string> DescribeStages(const RunConfig& given, std::uint64_t memory_
   SHOAL_ASSIGN_OR_RETURN(const auto data, dataset::OpenPreparedData(config.data));
   config.row_tokens = data->info().row_tokens;
   SHOAL_RETURN_IF_ERROR(SetAdapter(&config, &model));
+  SHOAL_RETURN_IF_ERROR(SetShared(model, &config));
   SHOAL_RETURN_IF_ERROR(SetCuts(model, &config));
   std::vector<std::uint64_t> base;
   for (const std::string& part : model.PartNames()) {
@@ -464,6 +473,7 @@ Result<RunArtefacts> MakeRunArtefacts(storage::ContentStore* content, RunConfig*
   config->layers = artefacts.model.layers();
   config->row_tokens = artefacts.data.row_tokens;
   config->segmented_rows = artefacts.data.segmented;
+  SHOAL_RETURN_IF_ERROR(SetShared(artefacts.model, config));
   config->train_rows = artefacts.data.train_rows;
   config->validation_rows = artefacts.data.validation_rows;
   SHOAL_RETURN_IF_ERROR(SetCuts(artefacts.model, config));

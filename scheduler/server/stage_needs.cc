@@ -53,7 +53,7 @@ StageMemory::StageMemory(StageMemory&&) noexcept = default;
 
 Result<StageMemory> StageMemory::Make(RunConfig config, const model::ModelSpec& model,
                                       std::vector<std::uint64_t> base_bytes) {
-  SHOAL_CHECK(base_bytes.empty() || base_bytes.size() == std::size_t{model.layers()} + 2);
+  SHOAL_CHECK(base_bytes.empty() || base_bytes.size() == model.PartNames().size());
   auto state = std::make_unique<State>();
   SHOAL_ASSIGN_OR_RETURN(state->method, replica::ParseReplicaMethod(config.replica_method));
   state->config = std::move(config);
@@ -69,9 +69,12 @@ StageNeeds StageMemory::Of(std::uint32_t first, std::uint32_t last, std::uint32_
   const bool embedding = first == 0, head = last == model.layers();
   StageNeeds need;
   if (!state_->base_bytes.empty()) {
-    // The embedding's part comes before the layers', the head's behind them.
+    // The embedding's part comes before the layers', the head's behind them; what all stages share
+    // before all.
+    const std::uint32_t shared = model.relative ? 1 : 0;
+    if (model.relative) need.base += state_->base_bytes.front();
     for (std::uint32_t part = first + (embedding ? 0 : 1); part < last + (head ? 2 : 1); ++part) {
-      need.base += state_->base_bytes[part];
+      need.base += state_->base_bytes[shared + part];
     }
   }
   need.trained = state_->method.StateBytes(model.TrainedParametersOf(first, last, embedding, head),

@@ -70,7 +70,8 @@ bool CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone
   return CompleteIfWhole(done.step());
 }
 
-// False: some that the member was to upload are missing.
+// False: some that the member was to upload are missing, or its copy of what all stages share is
+// not theirs. Moments may differ: with local steps each pipeline has its own.
 bool CheckpointUploads::AddFiles(const Member& member, const control::v1::CheckpointDone& done) {
   if (!rounds_.Uploads(done.step(), PipelineOf(member), StageOf(member))) return true;
   ArtefactMap files;
@@ -83,7 +84,11 @@ bool CheckpointUploads::AddFiles(const Member& member, const control::v1::Checkp
                              " of the checkpoint of step " + std::to_string(done.step()));
         return false;
       }
-      rounds_.AddFile(done.step(), name, file->second);
+      if (rounds_.AddFile(done.step(), name, file->second) || name != part) continue;
+      lifecycle_.Interrupt(member.LabelWithPosition() + " has another " + name +
+                           " than other stages at the checkpoint of step " +
+                           std::to_string(done.step()));
+      return false;
     }
   }
   return true;

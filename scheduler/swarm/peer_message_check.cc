@@ -46,8 +46,9 @@ Status CheckHello(const control::v1::Hello& hello) {
 bool Measured(double value) { return std::isfinite(value) && value >= 0; }
 
 Status CheckPlanReady(const control::v1::PlanReady& ready, const RunConfig& config) {
-  // The members of the stage group, and those at the other end of the tied embedding.
-  const std::size_t most = 2 * std::size_t{config.pipelines};
+  // The members of the stage group, and those of other stages that share tensors.
+  const std::size_t stages = std::max<std::size_t>(config.sharing.size(), 1);
+  const std::size_t most = stages * config.pipelines;
   const auto round_trips = static_cast<std::size_t>(ready.round_trips_size());
   if (round_trips > most) return TooLong("round_trips", round_trips, most);
   for (const control::v1::RoundTrip& trip : ready.round_trips()) {
@@ -81,7 +82,7 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
 }
 
 Status CheckCheckpointDone(const control::v1::CheckpointDone& done, const RunConfig& config) {
-  const std::size_t files_max = 2 * (std::size_t{config.layers} + 2);
+  const std::size_t files_max = 2 * (std::size_t{config.layers} + 3);
   const auto files = static_cast<std::size_t>(done.files_size());
   if (files > files_max) return TooLong("files", files, files_max);
   for (const control::v1::ArtefactRef& file : done.files()) {

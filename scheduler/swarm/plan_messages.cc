@@ -66,6 +66,7 @@ void AddEvaluation(const RunConfig& config, control::v1::StepPlan* plan) {
 
 std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage) {
   std::vector<std::string> parts;
+  if (config.shared_part) parts.push_back("shared");
   if (stage == 0) parts.push_back("embedding");
   const auto& cuts = config.stage_first_layers;
   SHOAL_CHECK(cuts.size() == std::size_t{config.stages} + 1 && stage < config.stages);
@@ -83,6 +84,7 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
   message.set_generation(generation);
   message.set_resume_step(resume_step);
   FillConfig(config, message.mutable_config());
+  const std::vector<std::uint32_t>& sharing = config.sharing;
   for (std::uint32_t p = 0; p < plan.size(); ++p) {
     for (std::uint32_t s = 0; s < plan[p].size(); ++s) {
       const Member* member = members.Find(plan[p][s]);
@@ -96,8 +98,10 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
       position->set_first_layer(config.stage_first_layers[s]);
       position->set_last_layer(config.stage_first_layers[s + 1]);
       if (s < lans.stages.size()) position->set_lan(lans.stages[s][p]);
-      if (lans.embedding.empty() || (s > 0 && s + 1 < plan[p].size())) continue;
-      position->set_embedding_lan(lans.embedding[s == 0 ? p : plan.size() + p]);
+      const auto place = std::ranges::find(sharing, s);
+      if (lans.shared.empty() || place == sharing.end()) continue;
+      const auto before = static_cast<std::size_t>(place - sharing.begin()) * plan.size();
+      position->set_shared_lan(lans.shared[before + p]);
     }
   }
   return message;

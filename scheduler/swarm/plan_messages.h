@@ -19,7 +19,8 @@
 
 namespace shoal::scheduler {
 
-// Parts of a stage in order: "embedding" (first stage), "layer.N", "head" (last stage).
+// Parts of a stage in order: "shared" (of models that have it), "embedding" (first stage),
+// "layer.N", "head" (last stage).
 std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage);
 
 // What every peer of the plan gets alike: configuration, positions, resume step.

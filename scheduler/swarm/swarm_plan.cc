@@ -57,8 +57,11 @@ bool SwarmPlan::Linked(const Member& a, const Member& b) const {
   if (a.peer == b.peer) return false;
   if (a.stage == b.stage) return true;
   if (a.pipeline == b.pipeline && std::abs(a.stage - b.stage) == 1) return true;
-  return std::min(a.stage, b.stage) == 0 &&
-         std::max(a.stage, b.stage) + 1 == static_cast<std::int32_t>(config_.stages);
+  const std::vector<std::uint32_t>& sharing = config_.sharing;
+  const auto shares = [&](const Member& member) {
+    return std::ranges::find(sharing, static_cast<std::uint32_t>(member.stage)) != sharing.end();
+  };
+  return shares(a) && shares(b);
 }
 
 bool SwarmPlan::SpareCouldReplace(const Member& member) const {

@@ -42,7 +42,7 @@ class SwarmPlan {
   // Those of some pipelines, for people.
   std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
   // Whether the plan has a link between two of its members: to the stage before or after, in the
-  // stage group, or between the ends of a tied embedding.
+  // stage group, or between stages that share tensors.
   bool Linked(const Member& a, const Member& b) const;
 
   // Whether the members that are here without this one are enough for a plan.

@@ -29,6 +29,7 @@ constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
                                            "special_tokens_map.json",
                                            "added_tokens.json",
                                            "tokenizer.model",
+                                           "spm.model",
                                            "encoder.json",
                                            "vocab.bpe"};
 // What goes with a tokenizer, and is of no use without.

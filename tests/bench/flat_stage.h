@@ -37,7 +37,7 @@ class FlatStage final : public model::StageModel {
   }
   std::vector<std::vector<std::size_t>> weight_parts() const override;
   const model::StageOptions& options() const override { return options_; }
-  model::TensorLayout tied_embedding() const override { return {}; }
+  std::vector<model::TensorLayout> shared_tensors() const override { return {}; }
 
   // What a step does not ask for.
   const model::ModelSpec& spec() const override { return spec_; }

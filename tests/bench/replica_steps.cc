@@ -35,7 +35,7 @@ class StepRounds final : public ReplicaBenchMethod {
                            .model = &model_};
     member_ = std::make_unique<replica::Member>(std::move(member));
     member_->fail = [this](const Status& status, const PeerId*) { Fail(status); };
-    part_ = replica::MakeParameterGroup(layout, channel, false);
+    part_ = replica::MakeParameterGroup(layout, channel, 1);
     for (std::uint32_t p = 0; p < config.pipelines; ++p) order_.pipelines.push_back(p);
     order_.labels = config.pipelines;
     order_.learning_rate = 1e-3;

@@ -1,5 +1,6 @@
-"""Models and data other than GPT-2 and running text, in real swarms: a BERT that classifies, and a
-Llama that learns conversations from packed rows, with stages between that see borders only."""
+"""Models and data other than GPT-2 and running text, in real swarms: a BERT and a DeBERTa that
+classify, and a Llama that learns conversations from packed rows, with stages between that see
+borders only."""
 
 import csv
 import json
@@ -22,6 +23,13 @@ BERT = {"model_type": "bert", "architectures": ["BertForSequenceClassification"]
         "vocab_size": 900, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2,
         "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 2,
         "id2label": {"0": "bad", "1": "good"}}
+DEBERTA = {"model_type": "deberta-v2", "architectures": ["DebertaV2ForSequenceClassification"],
+           "vocab_size": 601, "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 2,
+           "intermediate_size": 64, "max_position_embeddings": 64, "type_vocab_size": 0,
+           "relative_attention": True, "position_buckets": 8, "max_relative_positions": -1,
+           "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p",
+           "position_biased_input": False, "id2label": {"0": "bad", "1": "good"}}
+TABLE = "deberta.encoder.rel_embeddings.weight"
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 704,
          "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4,
          "num_key_value_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64}
@@ -32,12 +40,31 @@ def make_model(folder, config, tokenizer, template=None):
     source = folder / "source"
     source.mkdir(parents=True)
     (source / "config.json").write_text(json.dumps(config))
-    shutil.copy(TOKENIZERS / tokenizer / "tokenizer.json", source)
+    for file in (TOKENIZERS / tokenizer).iterdir():
+        if file.name != "vectors.jsonl":
+            shutil.copy(file, source)
     if template:
         (source / "chat_template.jinja").write_text(template)
     run("shoal", "init-model", "--config", source / "config.json", "--out", folder / "model",
         "--seed", 3)
     return folder / "model"
+
+
+def tensors_of(path):
+    """The bytes of each tensor of a file by its name, each of which may be there once."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[:8], "little")
+    names = []
+
+    def once(pairs):
+        names.extend(name for name, _ in pairs)
+        return dict(pairs)
+
+    header = json.loads(data[8:8 + size], object_pairs_hook=once)
+    header.pop("__metadata__", None)
+    assert all(names.count(name) == 1 for name in header)
+    return {name: data[8 + size + entry["data_offsets"][0]:8 + size + entry["data_offsets"][1]]
+            for name, entry in header.items()}
 
 
 class FamiliesTest(harness.SwarmTest):
@@ -53,9 +80,8 @@ class FamiliesTest(harness.SwarmTest):
         for step, (loss, wanted) in enumerate(zip(losses, reference)):
             self.assertLessEqual(abs(loss - wanted), TOLERANCE * abs(wanted), f"step {step}")
 
-    def test_a_classifier_learns_over_three_stages(self):
-        """Rows of a few words and much padding; the class hangs on one word."""
-        model = make_model(self.folder, BERT, "bert")
+    def reviews(self):
+        """Rows of a few words; the class hangs on one word."""
         table = self.folder / "reviews.csv"
         with open(table, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
@@ -65,6 +91,12 @@ class FamiliesTest(harness.SwarmTest):
                 words = ["the king", "my lord", "a man"][i % 3] + [" was", " is"][i % 2]
                 writer.writerow([f"{words} {'good, sir' if good else 'not'}!",
                                  "good" if good else "bad"])
+        return table
+
+    def test_a_classifier_learns_over_three_stages(self):
+        """Rows with much padding."""
+        model = make_model(self.folder, BERT, "bert")
+        table = self.reviews()
         data, report = self.prepare(model, "--text", table, "--row", 24)
         self.assertEqual((report["kind"], report["classes"]), ("classes", 2))
         same = {"model": model, "data": data, "steps": 60, "micro_batches": 4, "rows": 4,
@@ -112,6 +144,32 @@ class FamiliesTest(harness.SwarmTest):
         self.assertFalse((self.folder / "run").exists())
         done = run("shoal", "eval", "--model", untyped, "--data", data, check=False)
         self.assert_refused(done, harness.BAD_CONFIG, words)
+
+    def test_a_table_that_all_stages_share_learns_over_three_stages(self):
+        """DeBERTa's table of distances: one for all layers, and so for all peers."""
+        model = make_model(self.folder, DEBERTA, "deberta_spm")
+        data, _ = self.prepare(model, "--text", self.reviews(), "--row", 24)
+        same = {"model": model, "data": data, "steps": 40, "micro_batches": 4, "rows": 4,
+                "checkpoint_every": 20, "optimizer": {"learning_rate": 3e-3}}
+        single, _ = train(self.folder / "single", stages=1, **same)
+        losses, _ = train(self.folder / "deep", stages=3, pipelines=2,
+                          export=self.folder / "out", **same)
+        self.assert_follows(losses, single)
+        self.assertLess(sum(losses[-5:]), 0.3 * sum(losses[:5]), describe(losses))
+        before, after = (tensors_of(folder / "model.safetensors")
+                         for folder in (model, self.folder / "out"))
+        self.assertEqual(set(after), set(before))
+        self.assertNotEqual(after[TABLE], before[TABLE])
+        self.assertIn("spm.model", [path.name for path in (self.folder / "out").iterdir()])
+        judged = run_json("shoal", "eval", "--model", self.folder / "out", "--data", data, "--json")
+        self.assertGreater(judged["accuracy"], 0.95)
+        # Frozen beside adapters, the table is what it was, and nobody exchanges it.
+        losses, _ = train(self.folder / "adapted", stages=3, pipelines=2,
+                          adapter={"kind": "lora", "rank": 4, "alpha": 8},
+                          export=self.folder / "merged", **same)
+        self.assertLess(losses[-1], losses[0], describe(losses))
+        merged = tensors_of(self.folder / "merged/model.safetensors")
+        self.assertEqual(merged[TABLE], before[TABLE])
 
     def test_conversations_in_packed_rows_learn_over_three_stages(self):
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)

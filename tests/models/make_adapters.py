@@ -30,6 +30,14 @@ CASES = {
     "bert": ("bert", dict(r=3, lora_alpha=3, task_type="SEQ_CLS",
                           target_modules=["query", "intermediate.dense"],
                           modules_to_save=["classifier", "pooler"])),
+    # Products that make keys and queries of a frozen table, too.
+    "deberta": ("deberta", dict(r=3, lora_alpha=5, task_type="SEQ_CLS",
+                                target_modules=["query_proj", "key_proj"],
+                                modules_to_save=["classifier", "pooler"])),
+    "deberta_own": ("deberta_own", dict(r=2, lora_alpha=4, task_type="SEQ_CLS",
+                                        target_modules=["pos_key_proj", "pos_query_proj",
+                                                        "value_proj", "output.dense"],
+                                        modules_to_save=["classifier", "pooler"])),
 }
 
 

@@ -14,8 +14,8 @@ import adamw_golden
 import torch
 from safetensors.torch import save_file
 from transformers import (AutoModelForCausalLM, AutoModelForSequenceClassification, BertConfig,
-                          Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig, MistralConfig,
-                          Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
+                          DebertaV2Config, Gemma2Config, Gemma3TextConfig, GPT2Config, LlamaConfig,
+                          MistralConfig, Phi3Config, Qwen2Config, Qwen3Config, RobertaConfig)
 
 DATA = Path(__file__).resolve().parents[1] / "data/families"
 ROWS, TOKENS = 2, 21
@@ -77,8 +77,24 @@ CASES = {
                              layer_norm_eps=1e-5, num_labels=4),
     "bert_pairs": BertConfig(**COMMON, num_hidden_layers=3, num_attention_heads=5,
                              max_position_embeddings=24, num_labels=3, type_vocab_size=3),
+    # As DeBERTa-v3, with more distances than buckets.
+    "deberta": DebertaV2Config(**COMMON, num_hidden_layers=3, num_attention_heads=5,
+                               max_position_embeddings=24, num_labels=3, relative_attention=True,
+                               position_buckets=6, norm_rel_ebd="layer_norm", share_att_key=True,
+                               pos_att_type="p2c|c2p", position_biased_input=False),
+    # Products of their own, distances that are cut off, and what BERT adds.
+    "deberta_own": DebertaV2Config(**COMMON, num_hidden_layers=2, num_attention_heads=2,
+                                   max_position_embeddings=24, num_labels=3, type_vocab_size=2,
+                                   relative_attention=True, max_relative_positions=7,
+                                   pos_att_type=["c2p", "p2c"], pooler_hidden_act="tanh",
+                                   attention_head_size=10),
+    "deberta_p2c": DebertaV2Config(**COMMON, num_hidden_layers=2, num_attention_heads=4,
+                                   max_position_embeddings=32, num_labels=3,
+                                   relative_attention=True, position_buckets=9,
+                                   share_att_key=True, pos_att_type=["p2c"],
+                                   position_biased_input=False, pooler_hidden_act="silu"),
 }
-CLASSIFIERS = {"bert", "roberta", "bert_pairs"}
+CLASSIFIERS = {"bert", "roberta", "bert_pairs", "deberta", "deberta_own", "deberta_p2c"}
 
 
 def next_tokens(config):

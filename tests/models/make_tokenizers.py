@@ -2,9 +2,10 @@
 """Makes tests/data/tokenizers: a small tokenizer.json in the manner of each family, and what
 Hugging Face's `tokenizers` makes of texts with it.
 
-FOLDER/tokenizer.json, FOLDER/vectors.jsonl (text, ids, decoded) and index.json (of each folder:
-what stands around a text and around two, tokens and SHA-256 of the ids of a whole file). Needs
-tokenizers and sentencepiece. Run again only if a case is added.
+FOLDER/tokenizer.json (or spm.model, and what SentencePiece makes of texts), FOLDER/vectors.jsonl
+(text, ids, decoded) and index.json (of each folder: what stands around a text and around two,
+tokens and SHA-256 of the ids of a whole file). Needs tokenizers and sentencepiece. Run again only
+if a case is added.
 usage: make_tokenizers.py [FOLDER...]
 """
 
@@ -294,8 +295,8 @@ def bert(lowercase=True):
     return tokenizer
 
 
-def charsmap():
-    """A small table of replacements, as SentencePiece compiles it."""
+def sentencepiece_model(lines, **options):
+    """The bytes of a model with a small table of replacements."""
     rules = "".join(
         f"{from_}\t{to}\n"
         for from_, to in [
@@ -319,15 +320,46 @@ def charsmap():
     path.write_text(rules)
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(SHAKESPEARE.splitlines()[:500]),
+        sentence_iterator=iter(SHAKESPEARE.splitlines()[:lines]),
         model_writer=model,
-        vocab_size=200,
         normalization_rule_tsv=str(path),
         minloglevel=2,
+        **options,
     )
+    return model.getvalue()
+
+
+def charsmap():
     proto = sentencepiece_model_pb2.ModelProto()
-    proto.ParseFromString(model.getvalue())
+    proto.ParseFromString(sentencepiece_model(500, vocab_size=200))
     return proto.normalizer_spec.precompiled_charsmap
+
+
+def deberta_spm(folder):
+    """As DeBERTa's directories have it: spm.model, and a token that only another file names."""
+    model = sentencepiece_model(
+        4000, vocab_size=600, pad_id=0, bos_id=1, eos_id=2, unk_id=3, pad_piece="[PAD]",
+        bos_piece="[CLS]", eos_piece="[SEP]", unk_piece="[UNK]", num_threads=1,
+    )
+    (folder / "spm.model").write_bytes(model)
+    (folder / "added_tokens.json").write_text('{"[MASK]": 600}\n')
+    (folder / "tokenizer_config.json").write_text(
+        json.dumps({"do_lower_case": False, "vocab_type": "spm"}) + "\n")
+    pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
+    # The library ends a text at a zero byte, and strips more than one space in front.
+    texts = [text for text in sentences() if "\0" not in text and META + "a" not in text]
+    write_vectors(folder, texts, pieces.encode, pieces.decode)
+    a, pair = pieces.encode("a"), pieces.encode("b c")
+    # Word by word: over a long text the library's fp32 sums of scores hide small differences.
+    whole = [token for word in SHAKESPEARE.split() for token in pieces.encode(word)]
+    return {
+        "around_a": [1, *a, 2],
+        "around_pair": [1, *a, 2, *pair, 2],
+        "pair_types": [0] * (len(a) + len(pair) + 3),
+        "a": a,
+        "tokens": len(whole),
+        "sha256": digest(whole),
+    }
 
 
 def unigram(size=700, **options):
@@ -449,6 +481,13 @@ def without_byte_tokens(tokenizer):
     return Tokenizer.from_str(json.dumps(state))
 
 
+def write_vectors(folder, texts, encode, decode):
+    with open(folder / "vectors.jsonl", "w", encoding="utf-8") as file:
+        for text in texts:
+            ids = encode(text)
+            file.write(json.dumps({"text": text, "ids": ids, "decoded": decode(ids)}) + "\n")
+
+
 def digest(ids):
     return hashlib.sha256(b"".join(i.to_bytes(2, "little") for i in ids)).hexdigest()
 
@@ -456,18 +495,22 @@ def digest(ids):
 def main():
     index_path = DATA / "index.json"
     index = json.loads(index_path.read_text()) if index_path.exists() else {}
-    for name in sys.argv[1:] or CASES:
+    for name in sys.argv[1:] or [*CASES, "deberta_spm"]:
         folder = DATA / name
         folder.mkdir(parents=True, exist_ok=True)
+        if name == "deberta_spm":
+            index[name] = deberta_spm(folder)
+            continue
         tokenizer = without_byte_tokens(CASES[name]())
         tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
         special = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
         around = [f"{token}in{token} the{token}middle {token} x" for token in special[:6]]
-        with open(folder / "vectors.jsonl", "w", encoding="utf-8") as file:
-            for text in sentences() + around:
-                ids = tokenizer.encode(text, add_special_tokens=False).ids
-                decoded = tokenizer.decode(ids, skip_special_tokens=False)
-                file.write(json.dumps({"text": text, "ids": ids, "decoded": decoded}) + "\n")
+        write_vectors(
+            folder,
+            sentences() + around,
+            lambda text: tokenizer.encode(text, add_special_tokens=False).ids,
+            lambda ids: tokenizer.decode(ids, skip_special_tokens=False),
+        )
         whole = tokenizer.encode(SHAKESPEARE, add_special_tokens=False).ids
         pair = tokenizer.encode("a", "b c")
         index[name] = {

@@ -95,6 +95,7 @@ class TwoStages {
     config.generation = 1;
     config.stage = s;
     config.stages = 2;
+    config.sharing = {0, 1};
     config.micro_batch_rows = 2;
     config.row_tokens = shape_.row_tokens;
     config.hidden = shape_.hidden;
@@ -114,9 +115,10 @@ class TwoStages {
     boundary.peer.key[0] = static_cast<std::uint8_t>(2 - s);
     boundary.run = kRun;
     boundary.generation = 1;
-    targets.embedding = {boundary};
+    targets.shared = {net::LinkTarget(), net::LinkTarget()};
+    targets.shared[1 - s] = boundary;
+    targets.shared[1 - s].channel = "shared/0.0-1.0";
     boundary.channel = "boundary/0/0";
-    targets.embedding.front().channel = "embedding/0-0";
     return targets;
   }
   StepPlan PlanOf(std::uint64_t step) const {

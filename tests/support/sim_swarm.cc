@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace shoal::test_support {
@@ -18,6 +19,20 @@ using replica::ApplyOrder;
 constexpr std::uint64_t kPlansAhead = 2;
 constexpr std::uint64_t kSkippedMax = 2;  // in a row
 
+// As a run of such a model has it.
+std::vector<std::uint32_t> SharingOf(const SwarmOptions& options, std::uint32_t stage) {
+  const bool end = stage == 0 || stage + 1 == options.stages;
+  if (options.stages < 2 || !(options.bias || (options.tied && end))) return {};
+  if (!options.bias) return {0, options.stages - 1};
+  std::vector<std::uint32_t> all(options.stages);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+std::string Name(std::pair<std::uint32_t, std::uint32_t> place) {
+  return std::to_string(place.first) + "." + std::to_string(place.second);
+}
+
 }  // namespace
 
 SimSwarm::SimSwarm(const SwarmOptions& options)
@@ -25,6 +40,7 @@ SimSwarm::SimSwarm(const SwarmOptions& options)
       random_(options.seed),
       shape_{.row_tokens = options.row_tokens,
              .tied = options.tied,
+             .bias = options.bias,
              .adamw = options.adamw,
              .units = options.units,
              .clip_norm = options.clip_norm},
@@ -93,6 +109,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.stages = options.stages;
   config.pipeline = pipeline_;
   config.pipelines = options.pipelines;
+  config.sharing = SharingOf(options, stage_);
   config.micro_batch_rows = options.rows;
   config.row_tokens = swarm_->data_->info().row_tokens;
   config.hidden = model_->spec().hidden;
@@ -144,12 +161,12 @@ void SimSwarm::Peer::Start() {
     targets.previous =
         target(stage_ - 1, pipeline_, "boundary/" + own + std::to_string(stage_ - 1));
   }
-  if (options.tied && options.stages > 1 && (stage_ == 0 || stage_ + 1 == options.stages)) {
+  for (const std::uint32_t stage : SharingOf(options, stage_)) {
     for (std::uint32_t p = 0; p < options.pipelines; ++p) {
-      const std::uint32_t low = stage_ == 0 ? pipeline_ : p, high = stage_ == 0 ? p : pipeline_;
-      targets.embedding.push_back(
-          target(stage_ == 0 ? options.stages - 1 : 0, p,
-                 "embedding/" + std::to_string(low) + "-" + std::to_string(high)));
+      const auto [low, high] = std::minmax({std::pair(stage_, pipeline_), std::pair(stage, p)});
+      targets.shared.push_back(stage == stage_
+                                   ? net::LinkTarget()
+                                   : target(stage, p, "shared/" + Name(low) + "-" + Name(high)));
     }
   }
   for (std::uint32_t p = 0; options.pipelines > 1 && p < options.pipelines; ++p) {
@@ -205,16 +222,16 @@ void SimSwarm::Run(Duration duration) {
   world_.RunUntil([] { return false; }, duration);
 }
 
-StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t pipeline) const {
+StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const {
   StepPlan plan;
   plan.step = step;
   plan.timings = timings_;
   if (options_.evaluation) plan.evaluation = options_.evaluation(step, pipeline);
   if (options_.lines) {
     plan.group_lines = options_.lines(step);
-    for (int end = 0; end < 2; ++end) {
-      plan.embedding_lines.insert(plan.embedding_lines.end(), plan.group_lines.begin(),
-                                  plan.group_lines.end());
+    for (std::size_t place = 0; place < SharingOf(options_, stage).size(); ++place) {
+      plan.shared_lines.insert(plan.shared_lines.end(), plan.group_lines.begin(),
+                               plan.group_lines.end());
     }
   }
   if (options_.samples) {
@@ -241,11 +258,11 @@ void SimSwarm::SendPlans(std::uint64_t step) {
     const std::uint64_t next = planned_++;
     // In order per peer: a later plan has a later event at an equal delay.
     for (const auto& peer : peers_) {
-      peer->control_->PostAfter("plan", Duration(5'000'000),
-                                [this, next, peer = peer.get(), generation = generation_] {
-                                  if (!peer->runner_ || generation != generation_) return;
-                                  peer->runner_->OnStepPlan(PlanOf(next, peer->pipeline_));
-                                });
+      peer->control_->PostAfter(
+          "plan", Duration(5'000'000), [this, next, peer = peer.get(), generation = generation_] {
+            if (!peer->runner_ || generation != generation_) return;
+            peer->runner_->OnStepPlan(PlanOf(next, peer->stage_, peer->pipeline_));
+          });
     }
   }
 }

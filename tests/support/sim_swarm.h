@@ -47,6 +47,7 @@ struct SwarmOptions {
   std::uint64_t activation_memory_bytes = 0;
   std::uint64_t store_bytes_max = 0;
   bool tied = true;
+  bool bias = false;  // that all stages share; not with `tied`
   bool adamw = false;
   bool units = false;  // stages hold their parameters unit by unit
   double clip_norm = 1;
@@ -133,7 +134,7 @@ class SimSwarm {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
   };
   Duration Delay(int micros);
-  pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t pipeline) const;
+  pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);
   // Runs `order` on the control thread of every runner, after a delay each.
   void ToAll(std::function<void(Peer*)> order);

@@ -40,6 +40,10 @@ TinyStage::TinyStage(const TinyShape& shape, model::StageRange range, unsigned s
     head_offset_ = weights_.size();
     add("head", embedding_values(), seed, 1.0f);
   }
+  if (shape.bias) {
+    bias_offset_ = weights_.size();
+    add("bias", shape.hidden, seed + 1000, 0.3f);
+  }
   for (std::vector<float>* state : {&gradients_, &first_moment_, &second_moment_}) {
     state->assign(weights_.size(), 0.0f);
   }
@@ -62,7 +66,7 @@ void TinyStage::RunLayer(std::size_t layer, Kept* kept) const {
   std::vector<double> y(x.size());
   for (std::size_t p = 0; p < x.size() / h; ++p) {
     for (std::size_t j = 0; j < h; ++j) {
-      double sum = 0;
+      double sum = shape_.bias ? weights_[bias_offset_ + j] : 0;
       for (std::size_t i = 0; i < h; ++i) sum += x[p * h + i] * w[i * h + j];
       y[p * h + j] = x[p * h + j] + std::tanh(sum);
     }
@@ -231,12 +235,16 @@ std::vector<model::UnitUse> TinyStage::unit_uses(model::Pass pass, std::uint32_t
     const std::size_t unit = (first() ? 1 : 0) + (down ? layers() - 1 - i : i);
     const bool gradients = pass == model::Pass::kBackwardWeights;
     uses.push_back(gradients ? model::UnitUse{{}, {unit}} : model::UnitUse{{unit}, {}});
+    if (shape_.bias && pass == model::Pass::kForward) {
+      uses.back().weights.push_back(UnitAt(bias_offset_));
+    }
   }
   if (pass == model::Pass::kForward && last()) uses.push_back({{head}, {}});
   if (pass == model::Pass::kBackwardWeights) {
     uses.emplace_back();
     if (first()) uses.back().gradients.push_back(0);
     if (last() && (!first() || head != 0)) uses.back().gradients.push_back(head);
+    if (shape_.bias) uses.back().gradients.push_back(UnitAt(bias_offset_));
   }
   return uses;
 }
@@ -279,10 +287,12 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
   if (const std::size_t l = kept.weight_parts_done++; l + 1 < kept.x.size()) {
     float* const w = gradients_.data() + LayerOffset(static_cast<std::uint32_t>(l));
     std::vector<double> sum(h * h);
+    kept.bias_grad.resize(h);
     for (std::size_t p = 0; p < places; ++p) {
       for (std::size_t j = 0; j < h; ++j) {
         const double t = kept.x[l + 1][p * h + j] - kept.x[l][p * h + j];
         const double g = kept.grad[l + 1][p * h + j] * (1 - t * t);
+        kept.bias_grad[j] += g;
         for (std::size_t i = 0; i < h; ++i) sum[i * h + j] += kept.x[l][p * h + i] * g;
       }
     }
@@ -300,6 +310,9 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
             static_cast<float>(kept.grad.back()[p * h + i]);
       }
     }
+  }
+  for (std::size_t i = 0; shape_.bias && i < h; ++i) {
+    gradients_[bias_offset_ + i] += static_cast<float>(kept.bias_grad[i]);
   }
   if (Fails(id, Fault::kEmbedding)) {
     gradients_[first() ? 0 : head_offset_] = std::numeric_limits<float>::infinity();
@@ -367,16 +380,22 @@ Status TinyStage::Write(model::StateVector which, std::size_t first,
   return Status::Ok();
 }
 
-model::TensorLayout TinyStage::tied_embedding() const {
-  if (!shape_.tied || first() == last()) return {};
-  return first() ? layout_.front() : layout_.back();
+std::vector<model::TensorLayout> TinyStage::shared_tensors() const {
+  if (first() && last()) return {};
+  if (shape_.bias) return {layout_.back()};
+  if (!shape_.tied || (!first() && !last())) return {};
+  return {first() ? layout_.front() : layout_.back()};
 }
 
 double TinyStage::SquaredGradientNorm(double scale) {
-  const model::TensorLayout tied = tied_embedding();
+  const std::vector<model::TensorLayout> shared = shared_tensors();
   double sum = 0;
   for (std::size_t i = 0; i < gradients_.size(); ++i) {
-    if (last() && i >= tied.offset && i < tied.offset + tied.size) continue;
+    const bool elsewhere =
+        !first() && std::ranges::any_of(shared, [i](const model::TensorLayout& tensor) {
+          return i >= tensor.offset && i < tensor.offset + tensor.size;
+        });
+    if (elsewhere) continue;
     sum += double{gradients_[i]} * gradients_[i];
   }
   return sum * scale * scale;
@@ -414,6 +433,10 @@ std::vector<float> TinyStage::Layer(std::uint32_t layer) const {
   if (layer < options_.range.first_layer || layer >= options_.range.last_layer) return {};
   const auto from = weights_.begin() + LayerOffset(layer - options_.range.first_layer);
   return {from, from + shape_.hidden * shape_.hidden};
+}
+
+std::vector<float> TinyStage::Bias() const {
+  return {weights_.begin() + bias_offset_, weights_.begin() + bias_offset_ + shape_.hidden};
 }
 
 std::vector<float> TinyStage::Embedding() const {

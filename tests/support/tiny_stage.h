@@ -3,7 +3,7 @@
 //
 // By units (TinyShape::units), what would be in files is in memory apart.
 //
-// Token embedding E (tied with the head), layers y = x + tanh(x W), loss 0.5 |h - E[label]|^2.
+// Token embedding E (tied with the head), layers y = x + tanh(x W + b), loss 0.5 |h - E[label]|^2.
 
 #ifndef SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
 #define SHOAL_TESTS_SUPPORT_TINY_STAGE_H_
@@ -25,6 +25,7 @@ namespace shoal::test_support {
 struct TinyShape {
   std::uint32_t layers = 4, hidden = 8, vocabulary = 13, row_tokens = 5;
   bool tied = true;    // else the last stage has a head of its own
+  bool bias = false;   // of all layers together, which every stage has; else they have none
   bool adamw = false;  // else plain SGD
   // Holds nothing but what it is told to: what it does not hold is not a number.
   bool units = false;
@@ -68,7 +69,7 @@ class TinyStage : public model::StageModel {
   std::size_t state_size() const override { return gradients_.size(); }
   Status Read(model::StateVector which, std::size_t first, std::span<float> values) override;
   Status Write(model::StateVector which, std::size_t first, std::span<const float> values) override;
-  model::TensorLayout tied_embedding() const override;
+  std::vector<model::TensorLayout> shared_tensors() const override;
   double SquaredGradientNorm(double scale) override;
   Status Apply(std::uint64_t step, double scale, double global_norm, double rate) override;
   Status Save(const std::string&) override { return Unimplemented("a tiny stage has no files"); }
@@ -90,6 +91,7 @@ class TinyStage : public model::StageModel {
   // The weights of layer l, of the whole model; empty if not here.
   std::vector<float> Layer(std::uint32_t layer) const;
   std::vector<float> Embedding() const;
+  std::vector<float> Bias() const;
   std::size_t kept() const { return kept_.size(); }
 
  private:
@@ -98,6 +100,7 @@ class TinyStage : public model::StageModel {
     std::vector<std::int32_t> tokens, labels;
     std::vector<std::vector<double>> x;     // input of each layer, then the output
     std::vector<std::vector<double>> grad;  // gradient of what is in x
+    std::vector<double> bias_grad;
     std::size_t forward_parts_done = 0, input_parts_done = 0, weight_parts_done = 0;
   };
   bool first() const { return options_.range.first_layer == 0; }
@@ -131,6 +134,7 @@ class TinyStage : public model::StageModel {
   std::vector<float> filed_weights_;                 // by units
   std::set<std::pair<model::StateVector, std::size_t>> held_;
   std::size_t head_offset_ = 0;  // of the matrix that labels index
+  std::size_t bias_offset_ = 0;
   std::map<MicroBatchId, Kept> kept_;
   std::function<Fault(MicroBatchId)> faults_;
 };

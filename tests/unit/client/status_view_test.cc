@@ -30,7 +30,7 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "downBps":2500000,"ratio":7.96,
  "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0,
  "stallRateLimitMs":100,"stallNetworkMs":3700},
- {"channel":"embedding/1","name":"cellar","connected":false}],
+ {"channel":"shared/0.1","name":"cellar","connected":false}],
 "traffic":{"forward":{"wireSentBytes":1024,"rawSentBytes":8192,"wireReceivedBytes":0,
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
@@ -69,7 +69,7 @@ constexpr const char* kPeerText =
     "queue\n"
     "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  38 %  "
     "0 B\n"
-    "  embedding/1   cellar  connecting  -           -      0 B       0 B       -        0 %   "
+    "  shared/0.1    cellar  connecting  -           -      0 B       0 B       -        0 %   "
     "0 B\n"
     "  traffic  sent      received  as fp32   ratio\n"
     "  forward  1.00 KiB  0 B       8.00 KiB  8.0x\n"

@@ -7,13 +7,13 @@ namespace {
 
 using Lans = std::vector<std::uint32_t>;
 
-void Add(std::uint32_t pipeline, std::uint32_t stage, std::uint32_t lan, std::uint32_t embedding,
+void Add(std::uint32_t pipeline, std::uint32_t stage, std::uint32_t lan, std::uint32_t shared,
          control::v1::Plan* plan) {
   control::v1::Position* position = plan->add_positions();
   position->set_pipeline(pipeline);
   position->set_stage(stage);
   position->set_lan(lan);
-  position->set_embedding_lan(embedding);
+  position->set_shared_lan(shared);
 }
 
 control::v1::Plan PlanOf(std::uint32_t pipelines) {
@@ -23,7 +23,7 @@ control::v1::Plan PlanOf(std::uint32_t pipelines) {
   return plan;
 }
 
-TEST(StageMessagesTest, LansAreOfTheOwnStageAndOfBothEndsOfTheEmbedding) {
+TEST(StageMessagesTest, LansAreOfTheOwnStageAndOfThoseThatShareTensors) {
   control::v1::Plan plan = PlanOf(3);
   Add(2, 0, 1, 2, &plan);  // in any order
   Add(0, 0, 1, 0, &plan);
@@ -33,10 +33,11 @@ TEST(StageMessagesTest, LansAreOfTheOwnStageAndOfBothEndsOfTheEmbedding) {
   Add(2, 1, 0, 1, &plan);
   EXPECT_EQ(LansOf(plan, 0), (Lans{1, 0, 1}));
   EXPECT_TRUE(LansOf(plan, 1).empty()) << "nobody shares one there";
-  EXPECT_EQ(EmbeddingLansOf(plan), (Lans{0, 1, 2, 0, 2, 1}));
+  EXPECT_EQ(SharedLansOf(plan, {0, 1}), (Lans{0, 1, 2, 0, 2, 1}));
+  EXPECT_TRUE(SharedLansOf(plan, {}).empty());
   EXPECT_EQ(LanNeighbours(plan, plan.positions(0)), (Lans{2, 0}));
   EXPECT_TRUE(LanNeighbours(plan, plan.positions(2)).empty());
-  EXPECT_TRUE(EmbeddingLansOf(PlanOf(2)).empty());
+  EXPECT_TRUE(SharedLansOf(PlanOf(2), {0, 1}).empty());
 }
 
 // A scheduler's mistake must not write where there is nothing.
@@ -45,7 +46,7 @@ TEST(StageMessagesTest, PipelinesThatThereAreNotDoNotCount) {
   Add(0xffffffff, 0, 7, 7, &plan);
   Add(2, 1, 7, 7, &plan);
   EXPECT_TRUE(LansOf(plan, 0).empty());
-  EXPECT_TRUE(EmbeddingLansOf(plan).empty());
+  EXPECT_TRUE(SharedLansOf(plan, {0, 1}).empty());
 }
 
 net::LinkStats Link(std::uint8_t peer, const char* channel, double ms, std::uint32_t pings) {
@@ -60,7 +61,7 @@ net::LinkStats Link(std::uint8_t peer, const char* channel, double ms, std::uint
 TEST(StageMessagesTest, RoundTripsAreTheLeastOfAPeersGroupLinks) {
   control::v1::PlanReady ready;
   AddRoundTrips({Link(1, "boundary/0/0", 0.1, 9), Link(2, "group/0/0-1", 3, 9),
-                 Link(2, "embedding/0-1", 2, 9), Link(3, "group/0/0-2", 0, 0)},
+                 Link(2, "shared/0.0-1.1", 2, 9), Link(3, "group/0/0-2", 0, 0)},
                 &ready);
   ASSERT_EQ(ready.round_trips_size(), 1) << "the boundary does not count, nor what has no answer";
   EXPECT_EQ(ToPeerId(ready.round_trips(0).peer()).key[0], 2);

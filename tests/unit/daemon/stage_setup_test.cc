@@ -43,7 +43,7 @@ std::vector<int> KeysOf(const std::vector<net::LinkTarget>& targets) {
 
 TEST(StageSetupTest, BothEndsOfALinkNameTheSameChannel) {
   const control::v1::Plan plan = TwoByThree();
-  const auto of = [&](int index) { return LinkTargetsOf(plan, plan.positions(index), true); };
+  const auto of = [&](int index) { return LinkTargetsOf(plan, plan.positions(index), {0, 2}); };
   const pipeline::LinkTargets first = of(0), middle = of(1), last = of(2), other_last = of(5);
   EXPECT_EQ(first.next.channel, "boundary/0/0");
   EXPECT_EQ(first.next.channel, middle.previous.channel);
@@ -52,26 +52,44 @@ TEST(StageSetupTest, BothEndsOfALinkNameTheSameChannel) {
   EXPECT_TRUE(last.next.channel.empty());
   EXPECT_EQ(first.next.peer.key[0], 2);
   EXPECT_EQ(first.next.generation, 7u);
-  // Stage 0 of pipeline 0 and the last stage of pipeline 1 exchange the tied embedding.
-  EXPECT_EQ(first.embedding[1].channel, other_last.embedding[0].channel);
+  // Stage 0 of pipeline 0 and the last stage of pipeline 1 exchange what they share.
+  EXPECT_EQ(first.shared[3].channel, "shared/0.0-2.1");
+  EXPECT_EQ(first.shared[3].channel, other_last.shared[0].channel);
   EXPECT_EQ(first.group[1].channel, of(3).group[0].channel);
   EXPECT_THAT(KeysOf(first.group), ElementsAre(1, 17));
-  EXPECT_THAT(KeysOf(first.embedding), ElementsAre(3, 19));
-  EXPECT_THAT(middle.embedding, IsEmpty());
+  EXPECT_THAT(KeysOf(first.shared), ElementsAre(0, 0, 3, 19));
 }
 
-TEST(StageSetupTest, AnUntiedHeadNeedsNoLinkOfTheEmbedding) {
+TEST(StageSetupTest, StagesThatShareNothingNeedNoLink) {
   const control::v1::Plan plan = TwoByThree();
-  EXPECT_THAT(LinkTargetsOf(plan, plan.positions(0), false).embedding, IsEmpty());
+  EXPECT_THAT(LinkTargetsOf(plan, plan.positions(0), {}).shared, IsEmpty());
+}
+
+TEST(StageSetupTest, TheModelSaysWhichStagesShare) {
+  const control::v1::Plan plan = TwoByThree();
+  const auto sharing = [&](const model::ModelSpec& model, int index) {
+    return RunnerConfigOf(plan, plan.positions(index), model, DaemonConfig())->sharing;
+  };
+  model::ModelSpec model;
+  EXPECT_THAT(sharing(model, 0), IsEmpty());
+  model.embedding.tokens = {"table", 5, 0};
+  model.head.output.weight = "table";
+  EXPECT_THAT(sharing(model, 0), ElementsAre(0, 2));
+  EXPECT_THAT(sharing(model, 1), IsEmpty());
+  model.head.output.weight = "another";
+  model.relative.emplace().table = {"distances", 6, 0};
+  EXPECT_THAT(sharing(model, 1), ElementsAre(0, 1, 2));
+  model.adapted = true;
+  EXPECT_THAT(sharing(model, 1), IsEmpty()) << "nobody learns of it";
 }
 
 TEST(StageSetupTest, OneStageHasNoBoundary) {
   control::v1::Plan plan = TwoByThree();
   plan.mutable_config()->set_stages(1);
-  const pipeline::LinkTargets targets = LinkTargetsOf(plan, plan.positions(0), true);
+  const pipeline::LinkTargets targets = LinkTargetsOf(plan, plan.positions(0), {});
   EXPECT_TRUE(targets.next.channel.empty());
   EXPECT_TRUE(targets.previous.channel.empty());
-  EXPECT_THAT(targets.embedding, IsEmpty());
+  EXPECT_THAT(targets.shared, IsEmpty());
 }
 
 TEST(StageSetupTest, ShardsAreForSeveralPipelinesOnly) {
@@ -96,7 +114,7 @@ TEST(StageSetupTest, WhatARunDoesNotKnowIsAnErrorByName) {
   EXPECT_THAT(StageOptionsOf(plan, plan.positions(0), DaemonConfig()).status().message(),
               HasSubstr("magic"));
   plan.mutable_config()->set_schedule("backwards");
-  EXPECT_THAT(RunnerConfigOf(plan, plan.positions(0), 8, DaemonConfig()).status().message(),
+  EXPECT_THAT(RunnerConfigOf(plan, plan.positions(0), {}, DaemonConfig()).status().message(),
               HasSubstr("backwards"));
 }
 

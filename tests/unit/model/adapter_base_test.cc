@@ -128,7 +128,9 @@ TEST_P(AdapterBase, InEveryFormatIsItsDecodedValues) {
 INSTANTIATE_TEST_SUITE_P(All, AdapterBase,
                          testing::Values(Case{"gpt2", "gpt2"}, Case{"llama3", "llama3"},
                                          Case{"gemma2", "gemma2"}, Case{"phi3", "phi3"},
-                                         Case{"llama_saved", "llama"}, Case{"bert", "bert"}),
+                                         Case{"llama_saved", "llama"}, Case{"bert", "bert"},
+                                         Case{"deberta", "deberta"},
+                                         Case{"deberta_own", "deberta_own"}),
                          [](const auto& tested) { return tested.param.adapter; });
 
 TEST(AddLowRank, IsItsDefinition) {

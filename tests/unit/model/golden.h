@@ -89,11 +89,12 @@ inline void ExpectNear(const std::map<std::string, std::vector<float>>& got,
   for (const auto& [name, values] : wanted) {
     ASSERT_TRUE(got.contains(name)) << name;
     double scale = 1;
-    // A key bias without rotary positions moves all scores of a query alike: its gradient is
-    // rounding noise. Beside the query's it must be nothing.
-    const std::string key = "key.bias";
-    if (name.ends_with(key)) {
-      const std::string query = name.substr(0, name.size() - key.size()) + "query.bias";
+    // A key bias without rotary positions, or one of positions' keys, moves all scores of a query
+    // alike: its gradient is rounding noise. Beside the query's it must be nothing.
+    for (const std::string key : {"key.bias", "pos_key_proj.bias"}) {
+      if (!name.ends_with(key)) continue;
+      std::string query = name;
+      query.replace(name.rfind("key"), 3, "query");
       scale = std::min(1.0, Largest(values) / Largest(wanted.at(query)));
     }
     EXPECT_LT(RelativeDifference(got.at(name), values) * scale, most) << name;

@@ -149,23 +149,17 @@ StepLoss StagePipeline::RunMicroBatch(MicroBatchId id, const TestBatch& batch) {
   return loss;
 }
 
-void StagePipeline::SumTied() {
-  StageModel& first = *stages_.front();
-  StageModel& last = *stages_.back();
-  if (first.tied_embedding().size == 0) return;
-  std::vector<float> a = ExportGradients(first);
-  std::vector<float> b = ExportGradients(last);
-  for (std::size_t i = 0; i < first.tied_embedding().size; ++i) {
-    float& left = a[first.tied_embedding().offset + i];
-    float& right = b[last.tied_embedding().offset + i];
-    left = right = left + right;
+void StagePipeline::SumShared() {
+  const auto sums = Gradients();
+  for (auto& stage : stages_) {
+    for (const TensorLayout& tensor : stage->shared_tensors()) {
+      Expect(stage->Write(StateVector::kGradients, tensor.offset, sums.at(tensor.name)));
+    }
   }
-  Expect(first.Write(StateVector::kGradients, 0, a));
-  Expect(last.Write(StateVector::kGradients, 0, b));
 }
 
 double StagePipeline::Apply(std::uint64_t step, std::uint64_t labels, double learning_rate) {
-  SumTied();
+  SumShared();
   const double scale = 1 / static_cast<double>(labels);
   double squared = 0;
   for (auto& stage : stages_) squared += stage->SquaredGradientNorm(scale);

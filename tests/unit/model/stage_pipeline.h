@@ -62,11 +62,11 @@ class StagePipeline {
   void BackwardWeights(MicroBatchId id);
   StepLoss RunMicroBatch(MicroBatchId id, const TestBatch& batch);
 
-  // Sums the tied embedding's gradients of both ends, as the replica exchange does.
-  void SumTied();
-  // SumTied, global norm, Apply on all stages; returns the norm.
+  // Sums the gradients of what stages share, as the replica exchange does.
+  void SumShared();
+  // SumShared, global norm, Apply on all stages; returns the norm.
   double Apply(std::uint64_t step, std::uint64_t labels, double learning_rate);
-  // All gradients by name; a tied embedding as the sum of its ends (call before SumTied).
+  // All gradients by name; what stages share as the sum of theirs (call before SumShared).
   std::map<std::string, std::vector<float>> Gradients();
   std::vector<std::uint64_t> Checksums() const;
 

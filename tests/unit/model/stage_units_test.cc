@@ -21,7 +21,7 @@ struct Shape {
   StageRange range;
   bool recompute = false;
   const char* compute = "fp32";
-  bool classifier = false;
+  const char* classifier = nullptr;  // its family
 };
 
 class StageUnits : public testing::TestWithParam<Shape> {
@@ -30,9 +30,10 @@ class StageUnits : public testing::TestWithParam<Shape> {
     folder_ = testing::TempDir() + "/stage_units." + std::to_string(getpid());
     std::filesystem::create_directories(folder_ + "/full");
     std::filesystem::create_directories(folder_ + "/units");
-    const std::string model = GetParam().classifier
-                                  ? std::string(std::getenv("SHOAL_TEST_DATA")) + "/families/bert"
-                                  : MiniModel();
+    const std::string model =
+        GetParam().classifier != nullptr
+            ? std::string(std::getenv("SHOAL_TEST_DATA")) + "/families/" + GetParam().classifier
+            : MiniModel();
     const auto opened = OpenModel(model);
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
     spec_ = opened->spec;
@@ -126,7 +127,7 @@ TEST_P(StageUnits, CoverTheVectorsInOrder) {
 
 TEST_P(StageUnits, PartByPartIsTheWholeBitForBit) {
   TestBatch batch = RandomBatch(2, 16, spec_.vocabulary, 0.2, 3);
-  for (std::size_t i = 0; i < batch.labels.size() && GetParam().classifier; ++i) {
+  for (std::size_t i = 0; i < batch.labels.size() && GetParam().classifier != nullptr; ++i) {
     batch.labels[i] = i % 16 == 0 ? 1 : kIgnoredLabel;
   }
   std::vector<float> input(std::size_t{2} * 16 * spec_.hidden);
@@ -192,8 +193,11 @@ TEST_P(StageUnits, WhatIsNotHeldIsReadFromFilesAndSavedThroughThem) {
 INSTANTIATE_TEST_SUITE_P(Shapes, StageUnits,
                          testing::Values(Shape{{0, 4}}, Shape{{0, 2}}, Shape{{2, 4}},
                                          Shape{{1, 3}, true}, Shape{{0, 4}, true, "bf16"},
-                                         Shape{{0, 3}, false, "fp32", true},
-                                         Shape{{2, 3}, true, "fp32", true}));
+                                         Shape{{0, 3}, false, "fp32", "bert"},
+                                         Shape{{2, 3}, true, "fp32", "bert"},
+                                         Shape{{0, 3}, false, "fp32", "deberta"},
+                                         Shape{{1, 2}, true, "bf16", "deberta"},
+                                         Shape{{1, 2}, false, "fp32", "deberta_own"}));
 
 }  // namespace
 }  // namespace shoal::model

@@ -77,7 +77,7 @@ class Members {
       const auto layout = models_[r]->layout();
       ReplicaContext context{members_.back().get(), nullptr, {}, *parsed};
       context.parts.push_back(
-          MakeParameterGroup({layout.begin(), layout.end()}, group_.member(r), false));
+          MakeParameterGroup({layout.begin(), layout.end()}, group_.member(r), 1));
       context.final_after = FinalAfter({layout.begin(), layout.end()}, models_[r]->weight_parts());
       auto step = NewReplicaStep(std::move(context));
       EXPECT_TRUE(step.ok()) << step.status().ToString();
@@ -166,7 +166,7 @@ TEST(GradientBucketsTest, EachTensorIsInTheBucketThatIsFinalWithIt) {
   const std::pair<std::uint64_t, std::size_t> cases[] = {
       {1, 6}, {256, 6}, {257, 3}, {600, 2}, {100000, 1}};
   for (const auto& [values_min, count] : cases) {
-    const auto part = MakeParameterGroup(layout, nullptr, false);
+    const auto part = MakeParameterGroup(layout, nullptr, 1);
     const std::vector<GradientBucket> buckets = CutBuckets(part, final_after, values_min);
     std::set<std::string> seen;
     std::size_t values = 0, before = 0;
@@ -193,8 +193,7 @@ TEST(GradientBucketsTest, EachTensorIsInTheBucketThatIsFinalWithIt) {
 
 TEST(GradientBucketsTest, OneThatIsNeverEarlyWhereNothingIsKnown) {
   const TinyStage stage(Shape(), {0, 5}, 5);
-  const auto part =
-      MakeParameterGroup({stage.layout().begin(), stage.layout().end()}, nullptr, false);
+  const auto part = MakeParameterGroup({stage.layout().begin(), stage.layout().end()}, nullptr, 1);
   const std::vector<GradientBucket> buckets = CutBuckets(part, {}, 1);
   ASSERT_EQ(buckets.size(), 1u);
   EXPECT_EQ(buckets[0].part, part);

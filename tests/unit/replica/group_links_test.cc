@@ -1,4 +1,4 @@
-// Groups whose messages travel by links: the stage group, and that of the tied embedding.
+// Groups whose messages travel by links: the stage group, and that of tensors that stages share.
 
 #include "replica/group_links.h"
 
@@ -10,7 +10,7 @@
 namespace shoal::replica {
 namespace {
 
-constexpr std::uint32_t kPipelines = 3;
+constexpr std::uint32_t kStages = 3, kPipelines = 3;
 
 PeerId PeerAt(std::uint32_t stage, std::uint32_t pipeline) {
   PeerId peer;
@@ -19,11 +19,11 @@ PeerId PeerAt(std::uint32_t stage, std::uint32_t pipeline) {
   return peer;
 }
 
-// Two stages of three pipelines, and all their links.
+// Three stages of three pipelines, and all their links.
 class LinksRig : public collective::GroupRig {
  public:
   LinksRig() {
-    for (std::uint32_t stage = 0; stage < 2; ++stage) {
+    for (std::uint32_t stage = 0; stage < kStages; ++stage) {
       for (std::uint32_t pipeline = 0; pipeline < kPipelines; ++pipeline) Add(stage, pipeline);
     }
     On([this] {
@@ -61,7 +61,8 @@ class LinksRig : public collective::GroupRig {
     MemberConfig config;
     config.generation = 1;
     config.stage = stage;
-    config.stages = 2;
+    config.stages = kStages;
+    config.sharing = {0, 1, 2};
     config.pipeline = pipeline;
     config.pipelines = kPipelines;
     Peer peer;
@@ -72,13 +73,17 @@ class LinksRig : public collective::GroupRig {
     peer.member->fail = [](const Status& status, const PeerId*) {
       ADD_FAILURE() << status.ToString();
     };
-    std::vector<net::LinkTarget> group, ends;
+    std::vector<net::LinkTarget> group, shared;
     for (std::uint32_t other = 0; other < kPipelines; ++other) {
       group.push_back(Target(stage, pipeline, stage, other));
-      ends.push_back(Target(stage, pipeline, 1 - stage, other));
+    }
+    for (std::uint32_t other_stage = 0; other_stage < kStages; ++other_stage) {
+      for (std::uint32_t other = 0; other < kPipelines; ++other) {
+        shared.push_back(Target(stage, pipeline, other_stage, other));
+      }
     }
     peer.links = std::make_unique<GroupLinks>(
-        peer.member.get(), net::GenerationLinks(peer.hub.get(), RunId{9}, 1), group, ends, [] {});
+        peer.member.get(), net::GenerationLinks(peer.hub.get(), RunId{9}, 1), group, shared, [] {});
     peers_.push_back(std::move(peer));
   }
 
@@ -97,11 +102,11 @@ class StageGroupRig final : public LinksRig {
   }
 };
 
-class EmbeddingGroupRig final : public LinksRig {
+class SharedGroupRig final : public LinksRig {
  public:
-  std::size_t size() override { return 2 * kPipelines; }
+  std::size_t size() override { return kStages * kPipelines; }
   collective::GroupChannel* member(std::size_t rank) override {
-    return peers_[rank].links->embedding_group();
+    return peers_[rank].links->shared_group();
   }
 };
 
@@ -117,7 +122,7 @@ namespace shoal::collective {
 
 INSTANTIATE_TEST_SUITE_P(StageGroup, GroupChannelContract,
                          testing::Values(&replica::New<replica::StageGroupRig>));
-INSTANTIATE_TEST_SUITE_P(EmbeddingGroup, GroupChannelContract,
-                         testing::Values(&replica::New<replica::EmbeddingGroupRig>));
+INSTANTIATE_TEST_SUITE_P(SharedGroup, GroupChannelContract,
+                         testing::Values(&replica::New<replica::SharedGroupRig>));
 
 }  // namespace shoal::collective

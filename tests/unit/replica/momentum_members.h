@@ -237,7 +237,7 @@ class MomentumMembers {
     const std::vector<model::TensorLayout> layout(models_.back()->layout().begin(),
                                                   models_.back()->layout().end());
     ReplicaContext context{members_.back().get(), nullptr, {}, method};
-    context.parts.push_back(MakeParameterGroup(layout, group_.member(rank), shape_.ends == 2));
+    context.parts.push_back(MakeParameterGroup(layout, group_.member(rank), shape_.ends));
     context.final_after = FinalAfter(layout, models_.back()->weight_parts());
     auto step = NewReplicaStep(std::move(context));
     EXPECT_TRUE(step.ok()) << step.status().ToString();

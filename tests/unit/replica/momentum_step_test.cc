@@ -80,7 +80,8 @@ void ExpectNear(const Values& values, const std::vector<double>& expected, doubl
 }
 
 TEST(MomentumStepTest, WithoutLossItIsAdamOfTheClippedMean) {
-  for (const GroupShape shape : {GroupShape{3, 1, 256}, GroupShape{3, 2, 256}}) {
+  for (const GroupShape shape :
+       {GroupShape{3, 1, 256}, GroupShape{3, 2, 256}, GroupShape{2, 3, 256}}) {
     for (const bool refresh : {false, true}) {
       SCOPED_TRACE(testing::Message() << shape.ends << " ends, refresh " << refresh);
       const std::string method =

@@ -70,7 +70,7 @@ class Members {
       const auto layout = models_[r]->layout();
       ReplicaContext context{members_.back().get(), nullptr, {}, *method};
       context.parts.push_back(
-          MakeParameterGroup({layout.begin(), layout.end()}, group_->member(r), false));
+          MakeParameterGroup({layout.begin(), layout.end()}, group_->member(r), 1));
       if (buckets_) context.final_after = models_[r]->FinalAfterParts();
       auto step = NewReplicaStep(std::move(context));
       ASSERT_TRUE(step.ok()) << step.status().ToString();

@@ -29,7 +29,7 @@ TEST(ReadGradients, ALostOneIsZerosInItsPartOnlyAndTheMarkStays) {
   SetGradient(&model, layout[1].offset, kNan);
   GradientMark all;
   for (std::size_t entry = 0; entry < layout.size(); ++entry) {
-    const auto part = MakeParameterGroup({layout[entry]}, nullptr, false);
+    const auto part = MakeParameterGroup({layout[entry]}, nullptr, 1);
     GradientMark mark;
     Values values(part->values);
     ASSERT_TRUE(ReadGradients(&model, *part, values, &mark).ok());
@@ -47,8 +47,7 @@ TEST(ReadGradients, ALostOneIsZerosInItsPartOnlyAndTheMarkStays) {
 
 TEST(ReadGradients, OneThatIsTooLargeIsLost) {
   test_support::TinyStage model({}, model::StageRange{0, 4}, 5);
-  const auto part =
-      MakeParameterGroup({model.layout().begin(), model.layout().end()}, nullptr, false);
+  const auto part = MakeParameterGroup({model.layout().begin(), model.layout().end()}, nullptr, 1);
   Values values(part->values);
   const auto lost = [&](float value, float most) {
     GradientMark mark;

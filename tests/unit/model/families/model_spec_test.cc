@@ -210,6 +210,13 @@ TEST(ModelSpec, CountsTheParametersOfKnownModels) {
   };
   EXPECT_EQ(bert("bert", 30522, 512, 2), 109483778U);     // BERT base with two classes
   EXPECT_EQ(bert("roberta", 50265, 514, 1), 124647170U);  // RoBERTa base with two classes
+  EXPECT_EQ(count(R"({"model_type":"deberta-v2","hidden_size":768,"intermediate_size":3072,)"
+                  R"("max_position_embeddings":512,"relative_attention":true,)"
+                  R"("position_buckets":256,"norm_rel_ebd":"layer_norm","share_att_key":true,)"
+                  R"("pos_att_type":"p2c|c2p","max_relative_positions":-1,)"
+                  R"("position_biased_input":false,"num_attention_heads":12,)"
+                  R"("num_hidden_layers":12,"type_vocab_size":0,"vocab_size":128100})"),
+            184423682U);  // DeBERTa-v3 base with two classes
 }
 
 TEST(ModelSpec, RefusesByNameWhatOtherFamiliesDoNotHave) {
@@ -283,6 +290,59 @@ TEST(ModelSpec, RefusesOfBertWhatItDoesNotCompute) {
   };
   for (const auto& [more, cause] : cases) {
     const auto spec = ParseModelSpec(BertText(more), "config.json");
+    ASSERT_FALSE(spec.ok()) << more;
+    EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
+  }
+}
+
+std::string DebertaText(const std::string& more = "") {
+  return R"({"model_type":"deberta-v2","hidden_size":16,"intermediate_size":24,"vocab_size":50,)"
+         R"("num_hidden_layers":2,"num_attention_heads":4,"max_position_embeddings":32,)"
+         R"("relative_attention":true,"pos_att_type":["c2p","p2c"])" +
+         more + "}";
+}
+
+TEST(ModelSpec, ReadsDeberta) {
+  const ModelSpec spec = ParseModelSpec(DebertaText(R"(,"position_buckets":8)"), "c").value();
+  EXPECT_EQ(spec.PartNames(),
+            (std::vector<std::string>{"shared", "embedding", "layer.0", "layer.1", "head"}));
+  EXPECT_EQ(spec.PartTensors("shared").at("encoder.rel_embeddings.weight").shape,
+            (std::vector<std::int64_t>{16, 16}));
+  EXPECT_EQ(spec.SharedTensors(), std::set<std::string>{"encoder.rel_embeddings.weight"});
+  EXPECT_EQ(SharingStages(spec.shared_by(), 3), (std::vector<std::uint32_t>{0, 1, 2}));
+  EXPECT_TRUE(SharingStages(spec.shared_by(), 1).empty());
+  EXPECT_EQ(spec.PartTensors("layer.1").size(), 20U) << "with products of positions";
+  EXPECT_EQ(spec.layer_specs[0].attention.scale, 1 / std::sqrt(12.0));
+  const ModelSpec shared = ParseModelSpec(DebertaText(R"(,"share_att_key":true,)"
+                                                      R"("norm_rel_ebd":"layer_norm")"),
+                                          "c")
+                               .value();
+  EXPECT_EQ(shared.PartTensors("layer.1").size(), 16U);
+  EXPECT_EQ(shared.SharedTensors().size(), 3U);
+  EXPECT_EQ(shared.relative->span, 32) << "one row a distance";
+}
+
+TEST(ModelSpec, RefusesOfDebertaWhatItDoesNotCompute) {
+  const std::pair<std::string, std::string> cases[] = {
+      {R"(,"relative_attention":false)", "relative_attention must be true"},
+      {R"(,"pos_att_type":"p2p")", "pos_att_type 'p2p'"},
+      {R"(,"pos_att_type":[])", "pos_att_type must name"},
+      {R"(,"pos_att_type":7)", "pos_att_type must be a list"},
+      {R"(,"conv_kernel_size":3)", "conv_kernel_size"},
+      {R"(,"norm_rel_ebd":"batch")", "norm_rel_ebd 'batch'"},
+      {R"(,"position_buckets":3)", "position_buckets"},
+      {R"(,"position_buckets":62)", "position_buckets"},
+      {R"(,"position_buckets":8.5)", "whole number"},
+      {R"(,"embedding_size":8)", "embedding_size 8"},
+      {R"(,"pooler_hidden_size":8)", "pooler_hidden_size 8"},
+      {R"(,"attention_head_size":8)", "attention_head_size 8"},
+      {R"(,"num_attention_heads":3)", "no multiple"},
+      {R"(,"pooler_hidden_act":"mish")", "pooler_hidden_act 'mish'"},
+      {R"(,"num_labels":1)", "at least 2 classes"},
+      {R"(,"twist":1)", "'twist'"},
+  };
+  for (const auto& [more, cause] : cases) {
+    const auto spec = ParseModelSpec(DebertaText(more), "config.json");
     ASSERT_FALSE(spec.ok()) << more;
     EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
   }

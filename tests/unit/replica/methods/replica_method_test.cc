@@ -120,6 +120,20 @@ TEST(ReplicaMethod, MarsitHasARingOfTwoMembersForEachPipelineOfSeveralStages) {
   EXPECT_TRUE(average->CheckRun(2, 64).ok());
 }
 
+TEST(ReplicaMethod, APeerOfEveryStageMayBeTooLargeAGroup) {
+  const auto average = ParseReplicaMethod("average"), marsit = ParseReplicaMethod("marsit");
+  ASSERT_TRUE(average.ok() && marsit.ok());
+  EXPECT_TRUE(average->CheckSharing(0, 64).ok());
+  EXPECT_TRUE(average->CheckSharing(2, 64).ok());
+  EXPECT_TRUE(average->CheckSharing(8, 16).ok());
+  EXPECT_EQ(average->CheckSharing(8, 17).message(),
+            "replica method average takes up to 128 peers that share tensors, and the model has "
+            "some in 8 stages of 17 pipelines; take fewer of either");
+  EXPECT_TRUE(marsit->CheckSharing(8, 8).ok());
+  EXPECT_FALSE(marsit->CheckSharing(8, 9).ok());
+  EXPECT_TRUE(marsit->CheckSharing(96, 1).ok()) << "one pipeline adds up exactly";
+}
+
 TEST(ReplicaMethod, LocalStepsGoWithOtherMethods) {
   const auto method = ParseReplicaMethod("powersgd:local_steps=12,rank=4,outer_rate=0.5");
   ASSERT_TRUE(method.ok()) << method.status().ToString();

@@ -227,12 +227,17 @@ TEST(LanPlanTest, TheMethodSaysWhoseLansCount) {
   EXPECT_EQ(LansOfPlan(config, plan, book), PlanLans{});
   config.replica_method = "qsdp:lan=1-2";
   PlanLans lans = LansOfPlan(config, plan, book);
+  EXPECT_EQ(lans.shared, Lans());
+  config.sharing = {0, 2};
+  lans = LansOfPlan(config, plan, book);
   EXPECT_EQ(lans.stages, (std::vector<Lans>(3, {0, 1, 1})));
-  EXPECT_EQ(lans.embedding, (Lans{0, 1, 1, 0, 1, 1})) << "both ends, where there is a LAN";
+  EXPECT_EQ(lans.shared, (Lans{0, 1, 1, 0, 1, 1})) << "both ends, where there is a LAN";
   config.replica_method = "qsdp:lan=auto";
   lans = LansOfPlan(config, plan, book);
   EXPECT_EQ(lans.stages, (std::vector<Lans>{{1, 0, 1}, {0, 0, 0}, {0, 1, 1}}));
-  EXPECT_EQ(lans.embedding, (Lans{1, 0, 1, 0, 2, 2})) << "first and last stages of all pipelines";
+  EXPECT_EQ(lans.shared, (Lans{1, 0, 1, 0, 2, 2})) << "first and last stages of all pipelines";
+  config.sharing = {0, 1, 2};
+  EXPECT_EQ(LansOfPlan(config, plan, book).shared, (Lans{1, 0, 1, 0, 0, 0, 0, 2, 2}));
   config.pipelines = 1;
   EXPECT_EQ(LansOfPlan(config, plan, book), PlanLans{});
 }

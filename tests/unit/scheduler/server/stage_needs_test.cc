@@ -96,6 +96,21 @@ TEST(StageMemory, CountsWhatAStageHolds) {
   EXPECT_LT(20 * adapted.Of(0, 2, 0, 3).trained, all.Of(0, 2, 0, 3).trained * 3);
 }
 
+TEST(StageMemory, EveryStageHoldsWhatAllStagesShare) {
+  const auto parsed = model::ParseModelSpec(
+      R"({"model_type":"deberta-v2","hidden_size":16,"intermediate_size":24,"vocab_size":50,
+          "num_hidden_layers":3,"num_attention_heads":4,"max_position_embeddings":32,
+          "relative_attention":true,"pos_att_type":"c2p|p2c","share_att_key":true})",
+      "c");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
+  const StageMemory memory = StageMemory::Make(Config(), *parsed, {1000, 1, 2, 4, 8, 16}).value();
+  const std::uint64_t table = 64 * 16;
+  EXPECT_EQ(memory.Of(1, 2, 1, 3).base, 1004U);
+  EXPECT_EQ(memory.Of(0, 3, 0, 1).base, 1031U);
+  EXPECT_EQ(memory.Of(0, 1, 0, 3).trained + memory.Of(1, 3, 1, 3).trained,
+            memory.Of(0, 3, 0, 1).trained + 16 * table);
+}
+
 TEST(StageMemory, IsSaidWithWhatWouldFit) {
   const RunConfig config = Config();
   const StageMemory memory = StageMemory::Make(config, Model(), {}).value();

@@ -21,12 +21,15 @@ struct Uploads : SwarmParts {
     Apply(1);
     uploads.Begin();
   }
-  bool Saved(std::uint32_t pipeline, std::uint32_t stage) {
+  bool Saved(std::uint32_t pipeline, std::uint32_t stage, const std::string& hash = "",
+             const std::string& moments_hash = "") {
     control::v1::CheckpointDone done;
     done.set_step(history.step());
     for (const std::string& part : StageParts(config, stage)) {
       done.add_files()->set_name(part);
+      done.mutable_files()->rbegin()->set_hash(hash);
       done.add_files()->set_name(part + ".optimizer");
+      done.mutable_files()->rbegin()->set_hash(moments_hash);
     }
     return uploads.OnDone(&At(pipeline, stage), done);
   }
@@ -65,6 +68,23 @@ TEST(CheckpointUploads, WhoUploadsTooLittleEndsTheGeneration) {
   EXPECT_FALSE(parts.uploads.OnDone(&parts.At(0, 0), done));
   EXPECT_FALSE(parts.lifecycle.active());
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("did not upload"));
+}
+
+TEST(CheckpointUploads, AllStagesUploadTheSameSharedPart) {
+  Uploads parts(3, 1, 3);
+  parts.config.shared_part = true;
+  parts.ApplyAndSave();
+  EXPECT_FALSE(parts.Saved(0, 0, "one", "a"));
+  EXPECT_FALSE(parts.Saved(0, 1, "one", "b")) << "moments may be a pipeline's own";
+  EXPECT_TRUE(parts.Saved(0, 2, "one", "c"));
+  EXPECT_EQ(parts.history.checkpoint().files.at("shared").hash(), "one");
+  EXPECT_EQ(parts.history.checkpoint().files.at("shared.optimizer").hash(), "a");
+  parts.ApplyAndSave();
+  EXPECT_FALSE(parts.Saved(0, 0, "one"));
+  EXPECT_TRUE(parts.lifecycle.active());
+  EXPECT_FALSE(parts.Saved(0, 1, "another"));
+  EXPECT_FALSE(parts.lifecycle.active());
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("another shared than other stages"));
 }
 
 TEST(CheckpointUploads, AnotherMemberUploadsForOneThatCannot) {

@@ -55,8 +55,14 @@ TEST(SwarmPlan, LinksGoAlongPipelinesAndWithinGroups) {
   EXPECT_FALSE(linked(0, 1, 1, 2));
   EXPECT_FALSE(linked(0, 0, 0, 2));
   EXPECT_TRUE(linked(0, 1, 1, 1));
+  EXPECT_FALSE(linked(0, 0, 0, 3));
+  parts.config.sharing = {0, 3};
   EXPECT_TRUE(linked(0, 0, 0, 3)) << "the tied embedding";
   EXPECT_TRUE(linked(0, 0, 1, 3));
+  EXPECT_FALSE(linked(0, 0, 0, 2));
+  parts.config.sharing = {0, 1, 2, 3};
+  EXPECT_TRUE(linked(0, 0, 0, 2)) << "a table that all layers use";
+  EXPECT_TRUE(linked(0, 1, 1, 3));
 }
 
 TEST(SwarmPlan, ASpareGetsAPositionThatIsGivenUp) {
