@@ -205,13 +205,18 @@ void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> 
   const std::size_t below = part + (blocks_->last() ? 0U : 1U);  // 0: the head
   if (below > 0) {
     const std::size_t layer = blocks_->layers.size() - below;
+    const bool wanted = layer > 0 || !blocks_->embedding || blocks_->embedding->trained();
     kept->between =
-        blocks_->layers[layer].BackwardInput(context, kept->between, &kept->layers[layer]);
+        blocks_->layers[layer].BackwardInput(context, kept->between, &kept->layers[layer], wanted);
   }
   if (part + 1 < backward_parts()) return;
   const at::Tensor gradient = std::exchange(kept->between, at::Tensor());
   if (blocks_->embedding) {
-    blocks_->embedding->BackwardInput(context, gradient, &kept->embedding);
+    if (blocks_->embedding->trained()) {
+      blocks_->embedding->BackwardInput(context, gradient, &kept->embedding);
+    } else {
+      kept->embedding = {};
+    }
   } else {
     ToHost(gradient, input_gradient);
   }
@@ -228,7 +233,7 @@ void Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
 void Network::BackwardWeights(Kept* kept, std::size_t part) const {
   if (blocks_->last() && part == 0) {
     if (blocks_->head) blocks_->head->BackwardWeights(kept->head);
-    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->context, kept->classifier);
+    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->classifier);
     kept->head = {};
     kept->classifier = {};
     return;
@@ -236,11 +241,13 @@ void Network::BackwardWeights(Kept* kept, std::size_t part) const {
   const std::size_t below = part - (blocks_->last() ? 1U : 0U);
   if (below < blocks_->layers.size()) {
     const std::size_t layer = blocks_->layers.size() - 1 - below;
-    blocks_->layers[layer].BackwardWeights(kept->context, kept->layers[layer]);
+    blocks_->layers[layer].BackwardWeights(kept->layers[layer]);
     kept->layers[layer] = {};
     return;
   }
-  blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+  if (blocks_->embedding->trained()) {
+    blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+  }
 }
 
 void Network::Logits(Kept* kept, bool last_only, std::span<float> logits) const {

@@ -11,6 +11,7 @@
 #include "model/families/trained_part.h"
 #include "model/flat_parameters.h"
 #include "model/frozen_parameters.h"
+#include "model/host_memory.h"
 #include "model/micro_batch_check.h"
 #include "model/network.h"
 #include "model/stage_model.h"
@@ -525,6 +526,7 @@ Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
   SHOAL_RETURN_IF_ERROR(Guard("starting the stage", [&] {
     SHOAL_ASSIGN_OR_RETURN(const TorchDevice device, ChooseDevice(options.device));
     SetTorchThreads(options.threads);
+    UsePooledHostMemory();
     stage = std::make_unique<TorchStage>(spec, options, device);
     return Status::Ok();
   }));

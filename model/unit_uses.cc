@@ -43,9 +43,7 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     uses.push_back({head, {}});
   }
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    // The gradient of an adapter's A goes through B, and that of B through A.
-    uses.push_back(weights ? UnitUse{spec.adapted ? *layer : Units(), *layer}
-                           : UnitUse{*layer, {}});
+    uses.push_back(weights ? UnitUse{{}, *layer} : UnitUse{*layer, {}});
   }
   if (first && weights) uses.push_back({{}, embedding});
   // The lowest layer's part goes on through the embedding's norm.

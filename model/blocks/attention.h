@@ -40,6 +40,8 @@ class Attention {
     // Gradients of the products' outputs, from BackwardInput for BackwardWeights.
     std::vector<at::Tensor> input_gradients;
     at::Tensor output_gradient;
+    std::vector<Linear::Kept> input_products;
+    Linear::Kept output_product;
   };
 
   Attention(const AttentionSpec& spec, std::uint32_t layer, const FindParameter& find,
@@ -48,9 +50,10 @@ class Attention {
   at::ScalarType dtype() const { return output_.dtype(); }
   // `x` [rows * tokens, hidden] in the compute dtype, to the same shape.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
-  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
-                           Kept* kept) const;
-  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
+  // `wanted`: if not, nobody needs the gradient of x, and the result is undefined.
+  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient, Kept* kept,
+                           bool wanted) const;
+  void BackwardWeights(const Kept& kept) const;
 
  private:
   at::Tensor Heads(const BatchContext& context, const at::Tensor& flat, std::int64_t heads) const;

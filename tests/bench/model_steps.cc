@@ -78,7 +78,8 @@ class Trainer {
     stage_ = std::move(made).value();
     Check(stage_->LoadDirectory(*opened->directory));
     for (std::uint32_t i = 0; i < tokens_; ++i) {
-      ids_.push_back(static_cast<std::int32_t>(std::uint64_t{i} * 7919 % stage_->spec().vocabulary));
+      ids_.push_back(
+          static_cast<std::int32_t>(std::uint64_t{i} * 7919 % stage_->spec().vocabulary));
     }
   }
 
