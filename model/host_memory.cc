@@ -13,6 +13,15 @@
 namespace shoal::model {
 namespace {
 
+// More than the buffers of messages: all that a step computes with.
+constexpr std::size_t kKeptBytesMax = std::size_t{1} << 30;
+
+// Never destroyed: tensors may outlive everything else.
+BlockPool& Pool() {
+  static BlockPool* const pool = new BlockPool(BlockPool::UnlessSanitized(kKeptBytesMax));
+  return *pool;
+}
+
 // Before a tensor's values: how large the block is. As large as the alignment, which they keep.
 constexpr std::size_t kHeaderBytes = BlockPool::kAlignment;
 
@@ -22,7 +31,7 @@ class PooledAllocator final : public c10::Allocator {
     const c10::Device host(c10::kCPU);
     if (bytes == 0) return {nullptr, nullptr, &Give, host};
     const std::size_t taken = bytes + kHeaderBytes;
-    std::byte* const block = SharedBlockPool().Take(taken);
+    std::byte* const block = Pool().Take(taken);
     TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "not enough memory: ", bytes,
                      " bytes for a tensor");
     std::memcpy(block, &taken, sizeof taken);
@@ -41,14 +50,13 @@ class PooledAllocator final : public c10::Allocator {
     std::byte* const block = static_cast<std::byte*>(values) - kHeaderBytes;
     std::size_t taken = 0;
     std::memcpy(&taken, block, sizeof taken);
-    SharedBlockPool().Give(block, taken);
+    Pool().Give(block, taken);
   }
 };
 
 }  // namespace
 
 void UsePooledHostMemory() {
-  // Never destroyed: tensors may outlive everything else.
   static c10::Allocator* const pooled = [] {
     auto* const made = new PooledAllocator;
     constexpr std::uint8_t kBeforeDefault = 1;
@@ -57,5 +65,7 @@ void UsePooledHostMemory() {
   }();
   static_cast<void>(pooled);
 }
+
+void TrimHostMemory() { Pool().Trim(); }
 
 }  // namespace shoal::model

@@ -10,6 +10,15 @@ namespace shoal::model {
 
 // For all tensors of the process made from now on. Later calls change nothing.
 void UsePooledHostMemory();
+// Gives back to the system what no tensor uses: a step's blocks wait for the next step.
+void TrimHostMemory();
+// The same at the end of its life.
+struct HostMemoryUser {
+  HostMemoryUser() = default;
+  ~HostMemoryUser() { TrimHostMemory(); }
+  HostMemoryUser(const HostMemoryUser&) = delete;
+  HostMemoryUser& operator=(const HostMemoryUser&) = delete;
+};
 
 }  // namespace shoal::model
 

@@ -139,6 +139,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   }
   Status CheckGradients(StateVector which, std::size_t first, std::size_t count) const;
 
+  const HostMemoryUser memory_;  // outlives the tensors below
   const ModelSpec spec_;
   const StageOptions options_;
   const std::string device_name_;
@@ -437,6 +438,7 @@ Status TorchStage::Load(const std::map<std::string, std::string>& weight_files,
         parameters_.LoadOptimizerPart(*part, file->tensors());
     }
     if (!by_units()) parameters_.RefreshComputeValues();
+    TrimHostMemory();
     return Status::Ok();
   });
 }
@@ -479,6 +481,7 @@ Status TorchStage::LoadDirectory(const storage::ModelDirectory& directory) {
   return Guard("loading", [&] {
     ForgetOptimizer();
     parameters_.RefreshComputeValues();
+    TrimHostMemory();
     return Status::Ok();
   });
 }
