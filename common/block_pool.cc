@@ -12,15 +12,6 @@ namespace {
 
 constexpr std::size_t kSharedBytesMax = std::size_t{128} << 20;
 
-// A block that is given back and taken again hides use after free from a sanitizer.
-constexpr bool Sanitized() {
-#if defined(SHOAL_SANITIZED)
-  return true;
-#else
-  return false;
-#endif
-}
-
 // Blocks from here on, which the pool rarely keeps, get pages of this size where the system has
 // them: one page fault for 512.
 constexpr std::size_t kHugeBytesMin = std::size_t{16} << 20;
@@ -38,9 +29,15 @@ std::size_t BlockPool::Capacity(std::size_t bytes) {
   return RoundUp(bytes, std::bit_floor(bytes) / 8);
 }
 
-BlockPool::~BlockPool() {
-  for (const Kept& kept : kept_) std::free(kept.block);
+std::size_t BlockPool::UnlessSanitized([[maybe_unused]] std::size_t kept_bytes_max) {
+#if defined(SHOAL_SANITIZED)
+  return 0;
+#else
+  return kept_bytes_max;
+#endif
 }
+
+BlockPool::~BlockPool() { Trim(); }
 
 std::byte* BlockPool::Take(std::size_t bytes) {
   const std::size_t capacity = Capacity(bytes);
@@ -82,13 +79,23 @@ void BlockPool::Give(std::byte* block, std::size_t bytes) {
   for (std::byte* const freed : old) std::free(freed);
 }
 
+void BlockPool::Trim() {
+  std::deque<Kept> kept;
+  {
+    MutexLock lock(mutex_);
+    kept.swap(kept_);
+    kept_bytes_ = 0;
+  }
+  for (const Kept& freed : kept) std::free(freed.block);
+}
+
 std::size_t BlockPool::kept_bytes() const {
   MutexLock lock(mutex_);
   return kept_bytes_;
 }
 
 BlockPool& SharedBlockPool() {
-  static BlockPool* const pool = new BlockPool(Sanitized() ? 0 : kSharedBytesMax);
+  static BlockPool* const pool = new BlockPool(BlockPool::UnlessSanitized(kSharedBytesMax));
   return *pool;
 }
 

@@ -33,6 +33,12 @@ class BlockPool {
   // Takes it back; `bytes` as it was taken.
   void Give(std::byte* block, std::size_t bytes);
 
+  // 0 where a sanitizer watches memory, which a block that is taken again would mislead.
+  static std::size_t UnlessSanitized(std::size_t kept_bytes_max);
+
+  // Gives back to the system what nobody uses.
+  void Trim();
+
   std::size_t kept_bytes() const;
 
  private:
@@ -47,8 +53,8 @@ class BlockPool {
   std::size_t kept_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
-// The process's pool, from which Buffer takes; it keeps up to 128 MiB, nothing where a sanitizer
-// watches memory. Never destroyed: buffers may outlive everything else.
+// The process's pool, from which Buffer takes; it keeps up to 128 MiB. Never destroyed: buffers may
+// outlive everything else.
 BlockPool& SharedBlockPool();
 
 }  // namespace shoal

@@ -242,13 +242,18 @@ void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> 
   const std::size_t below = part + (blocks_->last() ? 0U : 1U);  // 0: the head
   if (below > 0) {
     const std::size_t layer = blocks_->layers.size() - below;
+    const bool wanted = layer > 0 || !blocks_->embedding || blocks_->embedding->trained();
     kept->between =
-        blocks_->layers[layer].BackwardInput(context, kept->between, &kept->layers[layer]);
+        blocks_->layers[layer].BackwardInput(context, kept->between, &kept->layers[layer], wanted);
   }
   if (part + 1 < backward_parts()) return;
   const at::Tensor gradient = std::exchange(kept->between, at::Tensor());
   if (blocks_->embedding) {
-    blocks_->embedding->BackwardInput(context, gradient, &kept->embedding);
+    if (blocks_->embedding->trained()) {
+      blocks_->embedding->BackwardInput(context, gradient, &kept->embedding);
+    } else {
+      kept->embedding = {};
+    }
   } else {
     ToHost(gradient, input_gradient);
   }
@@ -265,7 +270,7 @@ void Network::BackwardInput(Kept* kept, std::span<const float> output_gradient,
 void Network::BackwardWeights(Kept* kept, std::size_t part) const {
   if (blocks_->last() && part == 0) {
     if (blocks_->head) blocks_->head->BackwardWeights(kept->head);
-    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->context, kept->classifier);
+    if (blocks_->classifier) blocks_->classifier->BackwardWeights(kept->classifier);
     kept->head = {};
     kept->classifier = {};
     return;
@@ -278,7 +283,9 @@ void Network::BackwardWeights(Kept* kept, std::size_t part) const {
     return;
   }
   if (blocks_->embedding && below == blocks_->layers.size()) {
-    blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+    if (blocks_->embedding->trained()) {
+      blocks_->embedding->BackwardWeights(kept->context, kept->token_ids, kept->embedding);
+    }
     return;
   }
   blocks_->relative->BackwardWeights(kept->context.relative, &kept->relative);

@@ -13,6 +13,7 @@
 #include "model/families/trained_part.h"
 #include "model/flat_parameters.h"
 #include "model/frozen_parameters.h"
+#include "model/host_memory.h"
 #include "model/micro_batch_check.h"
 #include "model/network.h"
 #include "model/stage_model.h"
@@ -140,6 +141,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   }
   Status CheckGradients(StateVector which, std::size_t first, std::size_t count) const;
 
+  const HostMemoryUser memory_;  // outlives the tensors below
   const ModelSpec spec_;
   const StageOptions options_;
   const std::string device_name_;
@@ -434,6 +436,7 @@ Status TorchStage::Load(const std::map<std::string, std::string>& weight_files,
         parameters_.LoadOptimizerPart(*part, file->tensors());
     }
     if (!by_units()) parameters_.RefreshComputeValues();
+    TrimHostMemory();
     return Status::Ok();
   });
 }
@@ -477,6 +480,7 @@ Status TorchStage::LoadDirectory(const storage::ModelDirectory& directory) {
   return Guard("loading", [&] {
     ForgetOptimizer();
     parameters_.RefreshComputeValues();
+    TrimHostMemory();
     return Status::Ok();
   });
 }
@@ -524,6 +528,7 @@ Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
   SHOAL_RETURN_IF_ERROR(Guard("starting the stage", [&] {
     SHOAL_ASSIGN_OR_RETURN(const TorchDevice device, ChooseDevice(options.device));
     SetTorchThreads(options.threads);
+    UsePooledHostMemory();
     stage = std::make_unique<TorchStage>(spec, options, device);
     return Status::Ok();
   }));

@@ -46,10 +46,9 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
     uses.push_back({head, {}});
   }
   for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
-    // The gradient of an adapter's A goes through B, and that of B through A; that of the table
-    // which layers share goes through their products.
-    const bool through = spec.adapted || spec.relative;
-    uses.push_back(weights ? UnitUse{through ? *layer : Units(), *layer} : UnitUse{*layer, {}});
+    // The gradient of the table which layers share goes through their products.
+    const UnitUse of_weights{spec.relative ? *layer : Units(), *layer};
+    uses.push_back(weights ? of_weights : UnitUse{*layer, {}});
   }
   if (first && weights) uses.push_back({{}, embedding});
   if (spec.relative && weights) uses.push_back({shared, shared});

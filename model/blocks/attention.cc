@@ -60,7 +60,10 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
   const std::int64_t query = spec_.heads * spec_.head_size;
   const std::int64_t key = spec_.key_heads * spec_.head_size;
   std::vector<at::Tensor> made;
-  for (const Linear& input : inputs_) made.push_back(input.Forward(context, x));
+  kept->input_products.resize(inputs_.size());
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    made.push_back(inputs_[i].Forward(context, x, &kept->input_products[i]));
+  }
   if (made.size() == 1) {
     made = made[0].split_with_sizes({query, key, key}, 1);
     // Else the value would keep the queries and keys as they were before they turned.
@@ -80,13 +83,14 @@ at::Tensor Attention::Forward(const BatchContext& context, const at::Tensor& x, 
           ? disentangled_->Forward(context, asks, seen.key, seen.value, &kept->disentangled)
           : core_.Forward(context, asks, seen.key, seen.value, &kept->core);
   kept->merged = out.permute({0, 2, 1, 3}).reshape({context.tokens_in_all(), query});
-  return output_.Forward(context, kept->merged);
+  return output_.Forward(context, kept->merged, &kept->output_product);
 }
 
 at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tensor& gradient,
-                                    Kept* kept) const {
+                                    Kept* kept, bool wanted) const {
   kept->output_gradient = gradient;
-  const at::Tensor dmerged = Heads(context, output_.BackwardInput(context, gradient), spec_.heads);
+  const at::Tensor dmerged =
+      Heads(context, output_.BackwardInput(gradient, &kept->output_product), spec_.heads);
   AttentionCore::Gradients heads;
   if (disentangled_) {
     const auto made = disentangled_->Backward(context, dmerged, &kept->disentangled);
@@ -101,17 +105,23 @@ at::Tensor Attention::BackwardInput(const BatchContext& context, const at::Tenso
                            flat(PlaceBack(context, key_norm_, heads.key, &kept->key_norm)),
                            flat(heads.value)};
   if (inputs_.size() == 1) kept->input_gradients = {at::cat(kept->input_gradients, 1)};
-  at::Tensor sum = inputs_[0].BackwardInput(context, kept->input_gradients[0]);
-  for (std::size_t i = 1; i < inputs_.size(); ++i) {
-    sum.add_(inputs_[i].BackwardInput(context, kept->input_gradients[i]));
+  at::Tensor sum;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const at::Tensor dx =
+        inputs_[i].BackwardInput(kept->input_gradients[i], &kept->input_products[i], wanted);
+    if (i == 0) {
+      sum = dx;
+    } else if (wanted) {
+      sum.add_(dx);
+    }
   }
   return sum;
 }
 
 void Attention::BackwardWeights(const BatchContext& context, const Kept& kept) const {
-  output_.BackwardWeights(context, kept.merged, kept.output_gradient);
+  output_.BackwardWeights(kept.merged, kept.output_gradient, kept.output_product);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].BackwardWeights(context, kept.input, kept.input_gradients[i]);
+    inputs_[i].BackwardWeights(kept.input, kept.input_gradients[i], kept.input_products[i]);
   }
   if (disentangled_) disentangled_->BackwardWeights(context, kept.disentangled);
   if (query_norm_) query_norm_->BackwardWeights(kept.query_norm);

@@ -42,6 +42,8 @@ class Attention {
     // Gradients of the products' outputs, from BackwardInput for BackwardWeights.
     std::vector<at::Tensor> input_gradients;
     at::Tensor output_gradient;
+    std::vector<Linear::Kept> input_products;
+    Linear::Kept output_product;
   };
 
   Attention(const AttentionSpec& spec, std::uint32_t layer, const FindParameter& find,
@@ -50,8 +52,9 @@ class Attention {
   at::ScalarType dtype() const { return output_.dtype(); }
   // `x` [rows * tokens, hidden] in the compute dtype, to the same shape.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
-  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
-                           Kept* kept) const;
+  // `wanted`: if not, nobody needs the gradient of x, and the result is undefined.
+  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient, Kept* kept,
+                           bool wanted) const;
   void BackwardWeights(const BatchContext& context, const Kept& kept) const;
 
  private:

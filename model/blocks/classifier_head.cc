@@ -25,12 +25,12 @@ at::Tensor ClassifierHead::Scores(const BatchContext& context, const at::Tensor&
     first = ApplyDropout(first, kept->first_mask, context.dropout);
   }
   kept->first = first.to(pooler_.dtype());
-  kept->pooler_output = pooler_.Forward(context, kept->first).to(at::kFloat);
+  kept->pooler_output = pooler_.Forward(context, kept->first, &kept->pooler).to(at::kFloat);
   kept->pooled_mask = DropoutMask(context, 0, DropoutSite::kClassifier, hidden, input);
   kept->pooled =
       ApplyDropout(Activate(activation_, kept->pooler_output), kept->pooled_mask, context.dropout)
           .to(output_.dtype());
-  return output_.Forward(context, kept->pooled).to(at::kFloat);
+  return output_.Forward(context, kept->pooled, &kept->output).to(at::kFloat);
 }
 
 double ClassifierHead::Forward(const BatchContext& context, const at::Tensor& input,
@@ -52,11 +52,11 @@ double ClassifierHead::Forward(const BatchContext& context, const at::Tensor& in
 }
 
 at::Tensor ClassifierHead::BackwardInput(const BatchContext& context, Kept* kept) const {
-  at::Tensor dpooled = output_.BackwardInput(context, kept->logit_gradient).to(at::kFloat);
+  at::Tensor dpooled = output_.BackwardInput(kept->logit_gradient, &kept->output).to(at::kFloat);
   dpooled = ApplyDropout(dpooled, kept->pooled_mask, context.dropout);
   kept->pooler_gradient =
       ActivateBackward(activation_, dpooled, kept->pooler_output).to(pooler_.dtype());
-  at::Tensor dfirst = pooler_.BackwardInput(context, kept->pooler_gradient).to(at::kFloat);
+  at::Tensor dfirst = pooler_.BackwardInput(kept->pooler_gradient, &kept->pooler).to(at::kFloat);
   dfirst = ApplyDropout(dfirst, kept->first_mask, context.dropout);
   const at::Tensor dinput =
       at::zeros({context.rows, context.tokens, dfirst.size(1)}, dfirst.options());
@@ -65,9 +65,9 @@ at::Tensor ClassifierHead::BackwardInput(const BatchContext& context, Kept* kept
   return dinput.view({context.tokens_in_all(), -1});
 }
 
-void ClassifierHead::BackwardWeights(const BatchContext& context, const Kept& kept) const {
-  output_.BackwardWeights(context, kept.pooled, kept.logit_gradient);
-  pooler_.BackwardWeights(context, kept.first, kept.pooler_gradient);
+void ClassifierHead::BackwardWeights(const Kept& kept) const {
+  output_.BackwardWeights(kept.pooled, kept.logit_gradient, kept.output);
+  pooler_.BackwardWeights(kept.first, kept.pooler_gradient, kept.pooler);
 }
 
 at::Tensor ClassifierHead::Logits(const BatchContext& context, const at::Tensor& input) const {

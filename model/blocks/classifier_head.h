@@ -18,6 +18,7 @@ class ClassifierHead {
     at::Tensor first_mask, pooled_mask;  // of dropout
     at::Tensor logit_gradient;           // compute dtype [rows, classes]
     at::Tensor pooler_gradient;          // of the first product, from BackwardInput
+    Linear::Kept pooler, output;
   };
 
   ClassifierHead(const HeadSpec& spec, const FindParameter& find);
@@ -28,7 +29,7 @@ class ClassifierHead {
                  Kept* kept) const;
   // Gradient of that sum with respect to the input: zero but at first tokens.
   at::Tensor BackwardInput(const BatchContext& context, Kept* kept) const;
-  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
+  void BackwardWeights(const Kept& kept) const;
   // fp32 [rows, classes].
   at::Tensor Logits(const BatchContext& context, const at::Tensor& input) const;
 

@@ -57,12 +57,14 @@ DistanceVectors Disentangled::VectorsOf(const BatchContext& context, const Kept&
 
 at::Tensor Disentangled::Forward(const BatchContext& context, const at::Tensor& query,
                                  const at::Tensor& key, const at::Tensor& value, Kept* kept) const {
-  *kept = {query, key, value, {}, {}, {}, {}};
+  *kept = {query, key, value, {}, {}, {}, {}, {}, {}};
   if (position_key_) {
-    kept->position_key = position_key_->Forward(OfNoSample(), context.relative.rows);
+    kept->position_key =
+        position_key_->Forward(OfNoSample(), context.relative.rows, &kept->key_product);
   }
   if (position_query_) {
-    kept->position_query = position_query_->Forward(OfNoSample(), context.relative.rows);
+    kept->position_query =
+        position_query_->Forward(OfNoSample(), context.relative.rows, &kept->query_product);
   }
   const DistanceVectors all = VectorsOf(context, *kept);
   if (context.segments.empty()) return core_.Forward(context, {query, key, value, all});
@@ -122,6 +124,8 @@ Disentangled::Gradients Disentangled::Backward(const BatchContext& context,
       if (sums.query.defined()) Middle(sums.query, tokens).add_(made.distances.query);
     }
   }
+  kept->key_product = taken.key_product;
+  kept->query_product = taken.query_product;
   kept->position_key_gradient = OfTable(context, sums.key, true);
   kept->position_query_gradient = OfTable(context, sums.query, false);
   return gradients;
@@ -129,15 +133,16 @@ Disentangled::Gradients Disentangled::Backward(const BatchContext& context,
 
 void Disentangled::BackwardWeights(const BatchContext& context, const Kept& kept) const {
   const RelativeContext& relative = context.relative;
-  const auto add = [&](const std::optional<Linear>& product, const at::Tensor& gradient) {
+  const auto add = [&](const std::optional<Linear>& product, const at::Tensor& gradient,
+                       Linear::Kept of_product) {
     if (!product) return;
-    product->BackwardWeights(OfNoSample(), relative.rows, gradient);
-    if (relative.gradient.defined()) {
-      relative.gradient.add_(product->BackwardInput(OfNoSample(), gradient));
-    }
+    const bool wanted = relative.gradient.defined();
+    const at::Tensor of_rows = product->BackwardInput(gradient, &of_product, wanted);
+    if (wanted) relative.gradient.add_(of_rows);
+    product->BackwardWeights(relative.rows, gradient, of_product);
   };
-  add(position_key_, kept.position_key_gradient);
-  add(position_query_, kept.position_query_gradient);
+  add(position_key_, kept.position_key_gradient, kept.key_product);
+  add(position_query_, kept.position_query_gradient, kept.query_product);
 }
 
 }  // namespace shoal::model

@@ -18,7 +18,8 @@ class Disentangled {
   struct Kept {
     at::Tensor query, key, value;             // [rows, heads, tokens, size], as given
     at::Tensor position_key, position_query;  // products, compute dtype [table rows, heads * size]
-    // Of them, from Backward for BackwardWeights.
+    Linear::Kept key_product, query_product;
+    // Of the products, from Backward for BackwardWeights.
     at::Tensor position_key_gradient, position_query_gradient;
   };
   struct Gradients {

@@ -20,6 +20,12 @@ struct MaskPlace {
 };
 at::Tensor DropoutMask(const BatchContext& context, const MaskPlace& place, std::int64_t per_sample,
                        const at::Tensor& like);
+// Eight values to a byte, the first one in the lowest bit: a mask that is kept for the backward
+// costs little beside what it drops. uint8 [rows, bytes of a row] on the host; undefined without
+// dropout.
+at::Tensor PackedMask(const BatchContext& context, const MaskPlace& place, std::int64_t per_sample);
+// ApplyDropout with the mask that `packed` stands for.
+at::Tensor ApplyPacked(const at::Tensor& x, const at::Tensor& packed, double probability);
 // A part of the mask of attention scores, whose whole is [heads, tokens, tokens] a row: of queries
 // [first, first + queries) and keys [first_key, first_key + keys) of the context's tokens, as bool
 // [rows, heads, queries, keys].

@@ -33,6 +33,11 @@ Embedding::Embedding(const EmbeddingSpec& spec, const FindParameter& find)
   if (spec.norm) norm_.emplace(*spec.norm, find);
 }
 
+bool Embedding::trained() const {
+  return tokens_.trained() || positions_.trained() || types_.trained() ||
+         (norm_ && norm_->trained());
+}
+
 at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids,
                               Kept* kept) const {
   at::Tensor sum = tokens_.Rows(ids);

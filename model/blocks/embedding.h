@@ -21,8 +21,12 @@ class Embedding {
 
   Embedding(const EmbeddingSpec& spec, const FindParameter& find);
 
+  // Whether anything of it is.
+  bool trained() const;
+
   // `ids` int64 [rows * tokens] to fp32 [rows * tokens, hidden].
   at::Tensor Forward(const BatchContext& context, const at::Tensor& ids, Kept* kept) const;
+  // Both for one that is trained alone.
   void BackwardInput(const BatchContext& context, const at::Tensor& gradient, Kept* kept) const;
   void BackwardWeights(const BatchContext& context, const at::Tensor& ids, const Kept& kept) const;
 

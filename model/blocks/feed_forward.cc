@@ -52,8 +52,11 @@ FeedForward::FeedForward(const FeedForwardSpec& spec, const FindParameter& find)
 at::Tensor FeedForward::Forward(const BatchContext& context, const at::Tensor& x,
                                 Kept* kept) const {
   kept->input = x;
-  kept->gate = inputs_[0].Forward(context, x);
-  if (inputs_.size() == 2) kept->value = inputs_[1].Forward(context, x);
+  kept->input_products.resize(inputs_.size());
+  kept->gate = inputs_[0].Forward(context, x, &kept->input_products[0]);
+  if (inputs_.size() == 2) {
+    kept->value = inputs_[1].Forward(context, x, &kept->input_products[1]);
+  }
   if (spec_.gated && inputs_.size() == 1) {
     const at::Tensor both = kept->gate;
     kept->gate = both.narrow(1, 0, spec_.inner);
@@ -61,13 +64,12 @@ at::Tensor FeedForward::Forward(const BatchContext& context, const at::Tensor& x
   }
   kept->activated = Activate(spec_.activation, kept->gate);
   if (spec_.gated) kept->activated.mul_(kept->value);
-  return output_.Forward(context, kept->activated);
+  return output_.Forward(context, kept->activated, &kept->output_product);
 }
 
-at::Tensor FeedForward::BackwardInput(const BatchContext& context, const at::Tensor& gradient,
-                                      Kept* kept) const {
+at::Tensor FeedForward::BackwardInput(const at::Tensor& gradient, Kept* kept) const {
   kept->output_gradient = gradient;
-  at::Tensor dgate = output_.BackwardInput(context, gradient);
+  at::Tensor dgate = output_.BackwardInput(gradient, &kept->output_product);
   at::Tensor dvalue;
   if (spec_.gated) {
     dvalue = dgate.mul(Activate(spec_.activation, kept->gate));
@@ -78,15 +80,18 @@ at::Tensor FeedForward::BackwardInput(const BatchContext& context, const at::Ten
   if (spec_.gated) kept->input_gradients.push_back(dvalue);
   if (spec_.gated && inputs_.size() == 1) kept->input_gradients = {at::cat({dgate, dvalue}, 1)};
   kept->gate = kept->value = at::Tensor();
-  at::Tensor sum = inputs_[0].BackwardInput(context, kept->input_gradients[0]);
-  if (inputs_.size() == 2) sum.add_(inputs_[1].BackwardInput(context, kept->input_gradients[1]));
+  const auto backward = [&](std::size_t i) {
+    return inputs_[i].BackwardInput(kept->input_gradients[i], &kept->input_products[i]);
+  };
+  at::Tensor sum = backward(0);
+  if (inputs_.size() == 2) sum.add_(backward(1));
   return sum;
 }
 
-void FeedForward::BackwardWeights(const BatchContext& context, const Kept& kept) const {
-  output_.BackwardWeights(context, kept.activated, kept.output_gradient);
+void FeedForward::BackwardWeights(const Kept& kept) const {
+  output_.BackwardWeights(kept.activated, kept.output_gradient, kept.output_product);
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    inputs_[i].BackwardWeights(context, kept.input, kept.input_gradients[i]);
+    inputs_[i].BackwardWeights(kept.input, kept.input_gradients[i], kept.input_products[i]);
   }
 }
 

@@ -22,15 +22,16 @@ class FeedForward {
     at::Tensor input, gate, value, activated;  // compute dtype; `value` if gated
     std::vector<at::Tensor> input_gradients;
     at::Tensor output_gradient;
+    std::vector<Linear::Kept> input_products;
+    Linear::Kept output_product;
   };
 
   FeedForward(const FeedForwardSpec& spec, const FindParameter& find);
 
   // `x` [tokens, hidden] in the compute dtype, to the same shape.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
-  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient,
-                           Kept* kept) const;
-  void BackwardWeights(const BatchContext& context, const Kept& kept) const;
+  at::Tensor BackwardInput(const at::Tensor& gradient, Kept* kept) const;
+  void BackwardWeights(const Kept& kept) const;
 
  private:
   FeedForwardSpec spec_;

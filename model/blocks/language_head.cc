@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/logsumexp.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
@@ -15,6 +14,8 @@ namespace {
 
 // Logits made at a time: 64 MiB in fp32.
 constexpr std::int64_t kChunkValues = std::int64_t{1} << 24;
+// Of which so many stay in a processor's cache through all passes over them.
+constexpr std::int64_t kPieceValues = std::int64_t{1} << 18;
 
 }  // namespace
 
@@ -44,21 +45,37 @@ at::Tensor LanguageHead::Chunk(const at::Tensor& weight, const at::Tensor& hidde
   const std::int64_t count = std::min(ChunkTokens(), hidden.size(0) - first);
   at::Tensor logits = Scores(hidden.narrow(0, first, count), weight);
   const at::Tensor chosen = labels.narrow(0, first, count);
-  const at::Tensor counts = chosen.ne(kNoLabel).unsqueeze(1);
+  const at::Tensor ignored = chosen.eq(kNoLabel).unsqueeze(1);
   const at::Tensor index = chosen.clamp_min(0).unsqueeze(1);
-  const at::Tensor log_sum = at::logsumexp(logits, 1, true);
+  const at::Tensor losses = logits.gather(1, index).neg_();
+  const std::int64_t piece =
+      logits.is_cpu() ? std::max<std::int64_t>(1, kPieceValues / vocabulary()) : count;
+  for (std::int64_t row = 0; row < count; row += piece) {
+    const std::int64_t rows = std::min(piece, count - row);
+    losses.narrow(0, row, rows)
+        .add_(LogitsToGradients(logits.narrow(0, row, rows), index.narrow(0, row, rows),
+                                want_gradient));
+  }
   if (loss != nullptr) {
-    const at::Tensor losses = log_sum.sub(logits.gather(1, index)).masked_fill_(counts.eq(0), 0);
-    *loss += losses.to(at::kDouble).sum().item<double>();
+    *loss += losses.masked_fill_(ignored, 0).to(at::kDouble).sum().item<double>();
   }
   if (!want_gradient) return {};
+  return logits.masked_fill_(ignored, 0).to(hidden.scalar_type());
+}
+
+at::Tensor LanguageHead::LogitsToGradients(const at::Tensor& logits, const at::Tensor& index,
+                                           bool want_gradient) const {
   // Of a capped logit c = cap tanh(l / cap): dc / dl = 1 - (c / cap)^2.
-  const at::Tensor slope =
-      soft_cap_ > 0 ? logits.div(soft_cap_).square_().neg_().add_(1) : at::Tensor();
-  logits.sub_(log_sum).exp_();
-  logits.scatter_add_(1, index, at::full({count, 1}, -1, logits.options()));
-  if (slope.defined()) logits.mul_(slope);
-  return logits.masked_fill_(counts.eq(0), 0).to(hidden.scalar_type());
+  const at::Tensor slope = want_gradient && soft_cap_ > 0
+                               ? logits.div(soft_cap_).square_().neg_().add_(1)
+                               : at::Tensor();
+  const at::Tensor largest = logits.amax(1, true);
+  const at::Tensor sum = logits.sub_(largest).exp_().sum(1, true);
+  if (want_gradient) {
+    logits.div_(sum).scatter_add_(1, index, at::full({logits.size(0), 1}, -1, logits.options()));
+    if (slope.defined()) logits.mul_(slope);
+  }
+  return sum.log().add_(largest);
 }
 
 double LanguageHead::Forward(const at::Tensor& input, const at::Tensor& labels, Kept* kept) const {

@@ -47,6 +47,10 @@ class LanguageHead {
   at::Tensor LogitGradient(const at::Tensor& weight, const Kept& kept, std::int64_t chunk) const;
   at::Tensor Chunk(const at::Tensor& weight, const at::Tensor& hidden, const at::Tensor& labels,
                    std::int64_t chunk, bool want_gradient, double* loss) const;
+  // Makes the logits [rows, vocabulary] their gradients if these are wanted; else they are spoilt.
+  // Returns the log of their sum of exponentials, [rows, 1].
+  at::Tensor LogitsToGradients(const at::Tensor& logits, const at::Tensor& index,
+                               bool want_gradient) const;
 
   double soft_cap_;
   std::int64_t vocabulary_;

@@ -65,24 +65,29 @@ at::Tensor Layer::Forward(const BatchContext& context, const at::Tensor& input, 
 }
 
 at::Tensor Layer::BackwardInput(const BatchContext& context, const at::Tensor& output_gradient,
-                                Kept* kept) const {
+                                Kept* kept, bool wanted) const {
   const SumGradients last =
       SumBackward(feed_forward_out_norm_, output_gradient, kept->feed_forward_mask, context.dropout,
                   &kept->feed_forward_out_norm);
   const at::Tensor dmiddle = last.x.add(BeforeBackward(
-      feed_forward_norm_, feed_forward_.BackwardInput(context, last.part, &kept->feed_forward),
+      feed_forward_norm_, feed_forward_.BackwardInput(last.part, &kept->feed_forward),
       &kept->feed_forward_norm));
   const SumGradients first = SumBackward(attention_out_norm_, dmiddle, kept->attention_mask,
                                          context.dropout, &kept->attention_out_norm);
-  const at::Tensor dinput = first.x.add(BeforeBackward(
-      attention_norm_, attention_.BackwardInput(context, first.part, &kept->attention),
-      &kept->attention_norm));
   kept->attention_mask = kept->feed_forward_mask = at::Tensor();
-  return dinput;
+  // The norm's own gradients come from what the products give it.
+  const bool through = wanted || (attention_norm_ && attention_norm_->trained());
+  const at::Tensor dnormed =
+      attention_.BackwardInput(context, first.part, &kept->attention, through);
+  if (!through) {
+    kept->attention_norm = {};
+    return {};
+  }
+  return first.x.add(BeforeBackward(attention_norm_, dnormed, &kept->attention_norm));
 }
 
 void Layer::BackwardWeights(const BatchContext& context, const Kept& kept) const {
-  feed_forward_.BackwardWeights(context, kept.feed_forward);
+  feed_forward_.BackwardWeights(kept.feed_forward);
   attention_.BackwardWeights(context, kept.attention);
   if (feed_forward_out_norm_) feed_forward_out_norm_->BackwardWeights(kept.feed_forward_out_norm);
   if (feed_forward_norm_) feed_forward_norm_->BackwardWeights(kept.feed_forward_norm);

@@ -34,8 +34,9 @@ class Layer {
   // `input` fp32 [rows * tokens, hidden] to the same shape. Fills `*kept`.
   at::Tensor Forward(const BatchContext& context, const at::Tensor& input, Kept* kept) const;
   // Gradient of the output to gradient of the input; leaves in `kept` what BackwardWeights needs.
+  // `wanted`: if not, nobody needs the gradient of the input, and the result is undefined.
   at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& output_gradient,
-                           Kept* kept) const;
+                           Kept* kept, bool wanted) const;
   // Adds to the gradients of the parameters.
   void BackwardWeights(const BatchContext& context, const Kept& kept) const;
 

@@ -8,12 +8,13 @@
 namespace shoal::model {
 namespace {
 
-// left [n, rows] and right [n, columns] to [rows, columns] of a gradient.
-void AddProduct(const at::Tensor& left, const at::Tensor& right, const at::Tensor& gradient) {
+// Adds `scale` times left [n, rows] and right [n, columns] to [rows, columns] of a gradient.
+void AddProduct(const at::Tensor& left, const at::Tensor& right, const at::Tensor& gradient,
+                double scale = 1) {
   if (left.scalar_type() == at::kFloat) {
-    gradient.addmm_(left.t(), right);
+    gradient.addmm_(left.t(), right, 1, scale);
   } else {
-    gradient.add_(at::mm(left.t(), right));
+    gradient.add_(at::mm(left.t(), right), scale);
   }
 }
 
@@ -27,45 +28,46 @@ Linear::Linear(const LinearSpec& spec, const FindParameter& find)
   b_ = find(lora_->b);
 }
 
-at::Tensor Linear::AdapterMask(const BatchContext& context, const at::Tensor& like) const {
-  if (!context.training) return {};
-  return DropoutMask(context, {lora_->layer, AdapterSite(lora_->place), lora_->dropout},
-                     context.tokens * in_, like);
+at::Tensor Linear::Dropped(const at::Tensor& x, const Kept& kept) const {
+  return ApplyPacked(x, kept.mask, lora_->dropout);
 }
 
-at::Tensor Linear::Forward(const BatchContext& context, const at::Tensor& x) const {
+at::Tensor Linear::Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const {
   const at::Tensor weight = weight_.ForProduct();
   const at::Tensor in_out = in_first_ ? weight : weight.t();
   at::Tensor y = bias_.compute.defined() ? at::addmm(bias_.compute, x, in_out) : at::mm(x, in_out);
   if (!lora_) return y;
-  const at::Tensor dropped = ApplyDropout(x, AdapterMask(context, x), lora_->dropout);
-  return y.addmm_(at::mm(dropped, a_.compute.t()), b_.compute.t(), 1, lora_->scale);
+  kept->mask = at::Tensor();
+  if (context.training) {
+    kept->mask = PackedMask(context, {lora_->layer, AdapterSite(lora_->place), lora_->dropout},
+                            context.tokens * in_);
+  }
+  kept->between = at::mm(Dropped(x, *kept), a_.compute.t());
+  return y.addmm_(kept->between, b_.compute.t(), 1, lora_->scale);
 }
 
-// Of what lies between A and B.
-at::Tensor Linear::AdapterGradient(const at::Tensor& gradient) const {
-  return at::mm(gradient, b_.compute).mul_(lora_->scale);
-}
-
-at::Tensor Linear::BackwardInput(const BatchContext& context, const at::Tensor& gradient) const {
+at::Tensor Linear::BackwardInput(const at::Tensor& gradient, Kept* kept, bool wanted) const {
+  if (lora_) kept->between_gradient = at::mm(gradient, b_.compute);
+  if (!wanted) return {};
   const at::Tensor weight = weight_.ForProduct();
   at::Tensor dx = at::mm(gradient, in_first_ ? weight.t() : weight);
   if (!lora_) return dx;
-  const at::Tensor through = at::mm(AdapterGradient(gradient), a_.compute);
-  return dx.add_(ApplyDropout(through, AdapterMask(context, dx), lora_->dropout));
+  if (!kept->mask.defined()) {
+    return dx.addmm_(kept->between_gradient, a_.compute, 1, lora_->scale);
+  }
+  const at::Tensor through = at::mm(kept->between_gradient, a_.compute);
+  return dx.add_(Dropped(through, *kept), lora_->scale);
 }
 
-void Linear::AdapterBackwardWeights(const BatchContext& context, const at::Tensor& x,
-                                    const at::Tensor& gradient) const {
-  const at::Tensor dropped = ApplyDropout(x, AdapterMask(context, x), lora_->dropout);
-  const at::Tensor between = at::mm(dropped, a_.compute.t()).mul_(lora_->scale);
-  AddProduct(gradient, between, b_.gradient);
-  AddProduct(AdapterGradient(gradient), dropped, a_.gradient);
+void Linear::AdapterBackwardWeights(const at::Tensor& x, const at::Tensor& gradient,
+                                    const Kept& kept) const {
+  AddProduct(gradient, kept.between, b_.gradient, lora_->scale);
+  AddProduct(kept.between_gradient, Dropped(x, kept), a_.gradient, lora_->scale);
 }
 
-void Linear::BackwardWeights(const BatchContext& context, const at::Tensor& x,
-                             const at::Tensor& gradient) const {
-  if (lora_) AdapterBackwardWeights(context, x, gradient);
+void Linear::BackwardWeights(const at::Tensor& x, const at::Tensor& gradient,
+                             const Kept& kept) const {
+  if (lora_) AdapterBackwardWeights(x, gradient, kept);
   if (weight_.trained()) {
     AddProduct(in_first_ ? x : gradient, in_first_ ? gradient : x, weight_.gradient);
   }

@@ -1,7 +1,7 @@
 // A matrix product with its bias and its adapter, and the two halves of its backward.
 //
 // An adapter adds scale * dropout(x) A B, with a mask of its own (Hu et al., "LoRA", 2022, section
-// 4.1). What it needs in the backward is made again from x: rank / width of the product's cost.
+// 4.1). The mask and what lies between A and B are kept for the backward.
 
 #ifndef SHOAL_MODEL_BLOCKS_LINEAR_H_
 #define SHOAL_MODEL_BLOCKS_LINEAR_H_
@@ -16,19 +16,25 @@ namespace shoal::model {
 // x [tokens, in] and gradients in the dtype of the compute weights; sums into fp32 gradients.
 class Linear {
  public:
+  // Of an adapter. `between` [tokens, rank] is dropout(x) A, from Forward; its gradient is from
+  // BackwardInput, before scaling.
+  struct Kept {
+    at::Tensor mask;  // of its dropout, packed
+    at::Tensor between, between_gradient;
+  };
+
   Linear(const LinearSpec& spec, const FindParameter& find);
 
   at::ScalarType dtype() const { return weight_.dtype(); }
-  at::Tensor Forward(const BatchContext& context, const at::Tensor& x) const;
-  at::Tensor BackwardInput(const BatchContext& context, const at::Tensor& gradient) const;
-  void BackwardWeights(const BatchContext& context, const at::Tensor& x,
-                       const at::Tensor& gradient) const;
+  at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
+  // `wanted`: if not, nobody needs the gradient of x, and the result is undefined.
+  at::Tensor BackwardInput(const at::Tensor& gradient, Kept* kept, bool wanted = true) const;
+  void BackwardWeights(const at::Tensor& x, const at::Tensor& gradient, const Kept& kept) const;
 
  private:
-  at::Tensor AdapterMask(const BatchContext& context, const at::Tensor& like) const;
-  at::Tensor AdapterGradient(const at::Tensor& gradient) const;
-  void AdapterBackwardWeights(const BatchContext& context, const at::Tensor& x,
-                              const at::Tensor& gradient) const;
+  at::Tensor Dropped(const at::Tensor& x, const Kept& kept) const;
+  void AdapterBackwardWeights(const at::Tensor& x, const at::Tensor& gradient,
+                              const Kept& kept) const;
 
   bool in_first_;
   std::int64_t in_;

@@ -21,6 +21,7 @@ class Norm {
 
   Norm(const NormSpec& spec, const FindParameter& find);
 
+  bool trained() const { return weight_.trained() || bias_.trained(); }
   // `x` fp32 [..., size] to the same shape.
   at::Tensor Forward(const at::Tensor& x, Kept* kept) const;
   // `gradient` of any dtype; returns fp32.

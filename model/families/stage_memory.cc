@@ -1,5 +1,7 @@
 #include "model/families/stage_memory.h"
 
+#include <algorithm>
+
 namespace shoal::model {
 namespace {
 
@@ -16,6 +18,21 @@ struct TokenValues {
   std::uint64_t compute = 0, full = 0, bytes = 0;
 };
 
+// What lies between the matrices of a layer's adapters, its gradient, and packed masks.
+TokenValues AdaptersOf(const LayerSpec& layer) {
+  TokenValues values;
+  const auto add = [&values](const LinearSpec& product) {
+    if (!product.lora) return;
+    values.compute += 2 * Unsigned(product.lora->rank);
+    if (product.lora->dropout > 0) values.bytes += Unsigned((product.in + 7) / 8);
+  };
+  std::ranges::for_each(layer.attention.inputs, add);
+  std::ranges::for_each(layer.feed_forward.inputs, add);
+  add(layer.attention.output);
+  add(layer.feed_forward.output);
+  return values;
+}
+
 // What the products' backward needs: their inputs and their outputs' gradients.
 TokenValues PendingOf(const LayerSpec& layer, std::uint64_t hidden) {
   const AttentionSpec& attention = layer.attention;
@@ -23,7 +40,9 @@ TokenValues PendingOf(const LayerSpec& layer, std::uint64_t hidden) {
   const std::uint64_t key = Unsigned(attention.key_heads * attention.head_size);
   const std::uint64_t inner = Unsigned(layer.feed_forward.inner);
   const std::uint64_t inputs = layer.feed_forward.gated ? 2 * inner : inner;
-  return {2 * hidden + query + inner + 2 * hidden + query + 2 * key + inputs, 0, 0};
+  TokenValues pending = AdaptersOf(layer);
+  pending.compute += 2 * hidden + query + inner + 2 * hidden + query + 2 * key + inputs;
+  return pending;
 }
 
 TokenValues KeptOf(const LayerSpec& layer, std::uint64_t hidden, const StageShape& stage) {

@@ -57,6 +57,16 @@ TEST(BlockPool, KeepsNoMoreThanItMayAndTheNewest) {
   EXPECT_EQ(pool.kept_bytes(), 4 * kMebi);
 }
 
+TEST(BlockPool, TrimsToNothing) {
+  BlockPool pool(4 * kMebi);
+  for (const std::size_t bytes : {kMebi, 2 * kMebi}) pool.Give(pool.Take(bytes), bytes);
+  EXPECT_EQ(pool.kept_bytes(), 3 * kMebi);
+  pool.Trim();
+  EXPECT_EQ(pool.kept_bytes(), 0u);
+  pool.Give(pool.Take(kMebi), kMebi);
+  EXPECT_EQ(pool.kept_bytes(), kMebi);
+}
+
 TEST(BlockPool, SmallOnesAreNotItsBusiness) {
   BlockPool pool(4 * kMebi);
   pool.Give(pool.Take(BlockPool::kPooledBytesMin / 2), BlockPool::kPooledBytesMin / 2);

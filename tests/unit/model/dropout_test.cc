@@ -1,11 +1,15 @@
 #include "model/blocks/dropout.h"
 
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <vector>
+
+#include "model/blocks/dropout_mask.h"
 
 namespace shoal::model {
 namespace {
@@ -57,6 +61,34 @@ TEST(Dropout, IsPinned) {
   std::string text;
   for (std::uint8_t keep : mask) text += keep ? '1' : '0';
   EXPECT_EQ(text, "0101010110101101");
+}
+
+at::Tensor Random(std::int64_t rows, std::int64_t columns) {
+  std::vector<float> values(static_cast<std::size_t>(rows * columns));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) - 3.5F;
+  return at::from_blob(values.data(), {rows, columns}, at::kFloat).clone();
+}
+
+TEST(Dropout, PackedMasksDropTheSame) {
+  BatchContext context;
+  context.rows = 3;
+  context.samples = {{5}, {1}, {1ULL << 40}};
+  context.seed = 8;
+  const MaskPlace place{2, AdapterSite(1), 0.3};
+  // Rows that end within a byte and within a draw, and one that is longer than a piece.
+  for (const std::int64_t per_sample : {1, 7, 8, 13, 1024, 5003}) {
+    const at::Tensor x = Random(3, per_sample);
+    const at::Tensor packed = PackedMask(context, place, per_sample);
+    EXPECT_EQ(packed.numel(), 3 * ((per_sample + 7) / 8));
+    for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
+      const at::Tensor given = x.to(dtype);
+      const at::Tensor mask = DropoutMask(context, place, per_sample, given);
+      EXPECT_TRUE(at::equal(ApplyPacked(given, packed, place.probability),
+                            ApplyDropout(given, mask, place.probability)))
+          << per_sample;
+    }
+  }
+  EXPECT_FALSE(PackedMask(context, {2, AdapterSite(1), 0}, 8).defined());
 }
 
 }  // namespace

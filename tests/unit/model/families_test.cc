@@ -58,6 +58,46 @@ TEST_P(Family, ComputesInBf16) {
   ExpectNear(pipeline.Gradients(), golden.All("gradient."), 0.15);
 }
 
+// |a - b| / |b|, as norms of vectors.
+double Apart(const std::vector<float>& a, const std::vector<float>& b) {
+  SHOAL_CHECK(a.size() == b.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += std::pow(double{a[i]} - double{b[i]}, 2);
+    size += std::pow(double{b[i]}, 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+// No farther from PyTorch's bf16 than two orders of summation are in PyTorch (make_bf16.py), with
+// what chance adds in models so small.
+TEST_P(Family, ComputesInBf16WhatTransformersDoes) {
+  const Golden golden(Families() + "/" + GetParam());
+  const Golden bf16(Families() + "/" + GetParam(), "bf16.safetensors");
+  const TestBatch batch = golden.Batch();
+  StageOptions options;
+  options.compute = "bf16";
+  StagePipeline pipeline(Families() + "/" + GetParam(), 1, options);
+  constexpr double kChance = 1.5;
+  const std::vector<float> wanted = bf16.Floats("logits");
+  EXPECT_LT(Apart(LogitsOf(&pipeline.stage(0), batch, wanted.size()), wanted),
+            kChance * bf16.Floats("apart.logits")[0]);
+  pipeline.RunMicroBatch({0, 0}, batch);
+  const auto gradients = pipeline.Gradients();
+  const auto gradients_wanted = bf16.All("gradient.");
+  ASSERT_EQ(gradients.size(), gradients_wanted.size());
+  double squares = 0, counted = 0;
+  for (const auto& [name, values] : gradients_wanted) {
+    // Without rotary positions such a gradient is nothing but noise.
+    if (name.ends_with("key.bias") || name.ends_with("key_proj.bias")) continue;
+    const double apart = Apart(gradients.at(name), values);
+    EXPECT_LT(apart, 2 * bf16.Floats("apart.largest")[0]) << name;
+    squares += apart * apart;
+    ++counted;
+  }
+  EXPECT_LT(std::sqrt(squares / counted), kChance * bf16.Floats("apart.gradients")[0]);
+}
+
 TEST_P(Family, MakesTheStepsOfPyTorch) {
   const Golden golden(Families() + "/" + GetParam());
   const TestBatch batch = golden.Batch();

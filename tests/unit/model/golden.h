@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "storage/models/float_bytes.h"
 #include "storage/models/safetensors.h"
 #include "tests/unit/model/stage_pipeline.h"
 
@@ -20,14 +21,22 @@ namespace shoal::model {
 
 class Golden {
  public:
-  explicit Golden(const std::string& folder)
-      : file_(storage::OpenSafetensors(folder + "/golden.safetensors").value()) {}
+  explicit Golden(const std::string& folder, const std::string& file = "golden.safetensors")
+      : file_(storage::OpenSafetensors(folder + "/" + file).value()) {}
 
   template <typename T>
   std::vector<T> Values(const std::string& name) const {
     const storage::TensorView& view = file_->tensors().at(name);
     std::vector<T> values(view.data.size() / sizeof(T));
     std::memcpy(values.data(), view.data.data(), view.data.size());
+    return values;
+  }
+  // Of a tensor of F32 or F16.
+  std::vector<float> Floats(const std::string& name) const {
+    const storage::TensorView& view = file_->tensors().at(name);
+    const std::size_t bytes = view.dtype == storage::DType::kF32 ? sizeof(float) : 2;
+    std::vector<float> values(view.data.size() / bytes);
+    storage::ReadFloats(view.dtype, view.data, values);
     return values;
   }
   TestBatch Batch() const {
@@ -54,7 +63,7 @@ class Golden {
   std::map<std::string, std::vector<float>> All(const std::string& prefix) const {
     std::map<std::string, std::vector<float>> all;
     for (const auto& [name, view] : file_->tensors()) {
-      if (name.starts_with(prefix)) all[name.substr(prefix.size())] = Values<float>(name);
+      if (name.starts_with(prefix)) all[name.substr(prefix.size())] = Floats(name);
     }
     return all;
   }

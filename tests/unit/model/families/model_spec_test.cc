@@ -295,11 +295,14 @@ TEST(ModelSpec, RefusesOfBertWhatItDoesNotCompute) {
   }
 }
 
+// With the keys of `more`, as ,"key":value each, in place of those it has.
 std::string DebertaText(const std::string& more = "") {
-  return R"({"model_type":"deberta-v2","hidden_size":16,"intermediate_size":24,"vocab_size":50,)"
-         R"("num_hidden_layers":2,"num_attention_heads":4,"max_position_embeddings":32,)"
-         R"("relative_attention":true,"pos_att_type":["c2p","p2c"])" +
-         more + "}";
+  auto config = nlohmann::json::parse(
+      R"({"model_type":"deberta-v2","hidden_size":16,"intermediate_size":24,"vocab_size":50,)"
+      R"("num_hidden_layers":2,"num_attention_heads":4,"max_position_embeddings":32,)"
+      R"("relative_attention":true,"pos_att_type":["c2p","p2c"]})");
+  if (!more.empty()) config.update(nlohmann::json::parse("{" + more.substr(1) + "}"));
+  return config.dump();
 }
 
 TEST(ModelSpec, ReadsDeberta) {

@@ -1,0 +1,25 @@
+// LibTorch's memory on the host, from a pool: the tensors of a layer are megabytes large and live
+// for milliseconds (common/block_pool.h).
+//
+// Internal to model/. Thread: any.
+
+#ifndef SHOAL_MODEL_HOST_MEMORY_H_
+#define SHOAL_MODEL_HOST_MEMORY_H_
+
+namespace shoal::model {
+
+// For all tensors of the process made from now on. Later calls change nothing.
+void UsePooledHostMemory();
+// Gives back to the system what no tensor uses: a step's blocks wait for the next step.
+void TrimHostMemory();
+// The same at the end of its life.
+struct HostMemoryUser {
+  HostMemoryUser() = default;
+  ~HostMemoryUser() { TrimHostMemory(); }
+  HostMemoryUser(const HostMemoryUser&) = delete;
+  HostMemoryUser& operator=(const HostMemoryUser&) = delete;
+};
+
+}  // namespace shoal::model
+
+#endif  // SHOAL_MODEL_HOST_MEMORY_H_
