@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/process/machine_memory.h"
 #include "common/version.h"
 #include "daemon/stage_messages.h"
 #include "model/torch_device.h"
@@ -47,12 +47,10 @@ auto RunOn(Executor* executor, Task task) {
 }
 
 // That a stage on `device` may use at most; 0: unknown.
-std::uint64_t MachineMemoryBytes(const std::string& device) {
+std::uint64_t DeviceMemoryBytes(const std::string& device) {
   const auto chosen = model::ChooseDevice(device);
   if (!chosen.ok()) return 0;
-  if (chosen->id != "cpu") return chosen->memory_bytes;
-  struct sysinfo info {};
-  return ::sysinfo(&info) == 0 ? std::uint64_t{info.totalram} * info.mem_unit : 0;
+  return chosen->id == "cpu" ? MachineMemoryBytes() : chosen->memory_bytes;
 }
 
 std::uint64_t ResidentPeakBytes() {
@@ -88,7 +86,7 @@ Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
 PeerDaemon::PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop)
     : config_(config),
       on_stop_(std::move(on_stop)),
-      memory_bytes_(MachineMemoryBytes(config.device)),
+      memory_bytes_(DeviceMemoryBytes(config.device)),
       upload_(std::make_shared<net::RateLimiter>(&SystemClock())),
       download_(std::make_shared<net::RateLimiter>(&SystemClock())),
       control_(NewThreadExecutor("control")),

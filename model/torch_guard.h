@@ -12,15 +12,17 @@
 
 namespace shoal::model {
 
+// What a stage can do with less.
+inline constexpr char kLessMemory[] =
+    "; take more stages, a base of fewer bits, recompute, or smaller micro-batches";
+
 // The first line of what LibTorch says; the rest is a stack trace.
 inline Status FromTorch(std::string_view operation, std::string_view what) {
   const std::string line(what.substr(0, what.find('\n')));
   const std::string message = std::string(operation) + " failed: " + line;
   for (const char* words : {"out of memory", "not enough memory", "can't allocate memory"}) {
     if (what.find(words) != std::string_view::npos) {
-      return ResourceExhausted(message +
-                               "; use smaller micro-batches, fewer in flight, or "
-                               "recompute");
+      return ResourceExhausted(message + kLessMemory);
     }
   }
   return Internal(message);
@@ -32,7 +34,7 @@ Status Guard(std::string_view operation, Function function) {
   try {
     return function();
   } catch (const std::bad_alloc&) {
-    return ResourceExhausted(std::string(operation) + " failed: out of memory");
+    return ResourceExhausted(std::string(operation) + " failed: out of memory" + kLessMemory);
   } catch (const std::exception& error) {
     return FromTorch(operation, error.what());
   }
