@@ -30,23 +30,28 @@ Embedding::Embedding(const EmbeddingSpec& spec, const FindParameter& find)
     : spec_(spec), tokens_(find(spec.tokens.weight)) {
   if (spec.positions) positions_ = find(spec.positions->weight);
   if (spec.types) types_ = find(spec.types->weight);
+  if (spec.projection) projection_.emplace(*spec.projection, find);
   if (spec.norm) norm_.emplace(*spec.norm, find);
 }
 
 at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids,
                               Kept* kept) const {
   at::Tensor sum = tokens_.Rows(ids);
-  const std::int64_t hidden = sum.size(1);
+  const std::int64_t width = sum.size(1);
   if (spec_.scale != 1) sum.mul_(spec_.scale);
   if (spec_.positions && context.positions.defined()) {
     sum.add_(positions_.Rows(context.positions.add(spec_.position_first)));
   } else if (spec_.positions) {
-    sum.view({context.rows, context.tokens, hidden})
+    sum.view({context.rows, context.tokens, width})
         .add_(positions_.Rows(spec_.position_first + context.past, context.tokens));
   }
   if (spec_.types) sum.add_(types_.Rows(0, 1));
+  if (projection_) {
+    kept->sum = sum.to(projection_->dtype());
+    sum = projection_->Forward(context, kept->sum).to(at::kFloat);
+  }
   if (norm_) sum = norm_->Forward(sum, &kept->norm);
-  kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
+  kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * sum.size(1), sum);
   return ApplyDropout(sum, kept->mask, context.dropout);
 }
 
@@ -54,6 +59,10 @@ void Embedding::BackwardInput(const BatchContext& context, const at::Tensor& gra
                               Kept* kept) const {
   kept->gradient = ApplyDropout(gradient, kept->mask, context.dropout);
   if (norm_) kept->gradient = norm_->BackwardInput(kept->gradient, &kept->norm);
+  if (projection_) {
+    kept->projected_gradient = kept->gradient.to(projection_->dtype());
+    kept->gradient = projection_->BackwardInput(context, kept->projected_gradient).to(at::kFloat);
+  }
   kept->mask = at::Tensor();
 }
 
@@ -73,6 +82,7 @@ void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& i
         .add_(gradient.view({context.rows, context.tokens, hidden}).sum(0));
   }
   if (types_.trained()) types_.gradient.select(0, 0).add_(gradient.sum(0));
+  if (projection_) projection_->BackwardWeights(context, kept.sum, kept.projected_gradient);
   if (norm_) norm_->BackwardWeights(kept.norm);
 }
 
