@@ -52,9 +52,15 @@ std::vector<UnitUse> UnitUses(const FlatParameters& parameters, const ModelSpec&
   }
   if (first && weights) uses.push_back({{}, embedding});
   if (spec.relative && weights) uses.push_back({shared, shared});
-  // The lowest layer's part goes on through the embedding's norm.
-  if (first && !weights && spec.embedding.norm && spec.Trains(spec.embedding.norm->weight)) {
-    uses.back().weights.push_back(parameters.UnitOf(spec.embedding.norm->weight));
+  if (weights || !first) return uses;
+  // The lowest layer's part goes on through the embedding's norm and projection.
+  const EmbeddingSpec& begin = spec.embedding;
+  for (const std::string& name :
+       {begin.norm ? begin.norm->weight : "", begin.projection ? begin.projection->weight : ""}) {
+    if (name.empty() || !spec.Trains(name)) continue;
+    const std::size_t unit = parameters.UnitOf(name);
+    Units& held = uses.back().weights;
+    if (std::ranges::find(held, unit) == held.end()) held.push_back(unit);
   }
   return uses;
 }

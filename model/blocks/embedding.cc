@@ -30,23 +30,24 @@ Embedding::Embedding(const EmbeddingSpec& spec, const FindParameter& find)
     : spec_(spec), tokens_(find(spec.tokens.weight)) {
   if (spec.positions) positions_ = find(spec.positions->weight);
   if (spec.types) types_ = find(spec.types->weight);
+  if (spec.projection) projection_.emplace(*spec.projection, find);
   if (spec.norm) norm_.emplace(*spec.norm, find);
 }
 
 bool Embedding::trained() const {
   return tokens_.trained() || positions_.trained() || types_.trained() ||
-         (norm_ && norm_->trained());
+         (projection_ && projection_->trained()) || (norm_ && norm_->trained());
 }
 
 at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids,
                               Kept* kept) const {
   at::Tensor sum = tokens_.Rows(ids);
-  const std::int64_t hidden = sum.size(1);
+  const std::int64_t width = sum.size(1);
   if (spec_.scale != 1) sum.mul_(spec_.scale);
   if (spec_.positions && context.positions.defined()) {
     sum.add_(positions_.Rows(context.positions.add(spec_.position_first)));
   } else if (spec_.positions) {
-    sum.view({context.rows, context.tokens, hidden})
+    sum.view({context.rows, context.tokens, width})
         .add_(positions_.Rows(spec_.position_first + context.past, context.tokens));
   }
   if (spec_.types && context.types.defined()) {
@@ -54,8 +55,12 @@ at::Tensor Embedding::Forward(const BatchContext& context, const at::Tensor& ids
   } else if (spec_.types) {
     sum.add_(types_.Rows(0, 1));
   }
+  if (projection_) {
+    kept->sum = sum.to(projection_->dtype());
+    sum = projection_->Forward(context, kept->sum, &kept->product).to(at::kFloat);
+  }
   if (norm_) sum = norm_->Forward(sum, &kept->norm);
-  kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * hidden, sum);
+  kept->mask = DropoutMask(context, 0, DropoutSite::kEmbedding, context.tokens * sum.size(1), sum);
   return ApplyDropout(sum, kept->mask, context.dropout);
 }
 
@@ -63,6 +68,11 @@ void Embedding::BackwardInput(const BatchContext& context, const at::Tensor& gra
                               Kept* kept) const {
   kept->gradient = ApplyDropout(gradient, kept->mask, context.dropout);
   if (norm_) kept->gradient = norm_->BackwardInput(kept->gradient, &kept->norm);
+  if (projection_) {
+    kept->projected_gradient = kept->gradient.to(projection_->dtype());
+    kept->gradient =
+        projection_->BackwardInput(kept->projected_gradient, &kept->product).to(at::kFloat);
+  }
   kept->mask = at::Tensor();
 }
 
@@ -87,6 +97,9 @@ void Embedding::BackwardWeights(const BatchContext& context, const at::Tensor& i
     AddRows(gradient, context.types, types_.gradient);
   } else {
     types_.gradient.select(0, 0).add_(gradient.sum(0));
+  }
+  if (projection_) {
+    projection_->BackwardWeights(kept.sum, kept.projected_gradient, kept.product);
   }
   if (norm_) norm_->BackwardWeights(kept.norm);
 }

@@ -1,10 +1,12 @@
-// The first stage's begin: rows of the tables for tokens, positions and types, summed.
+// The first stage's begin: rows of the tables for tokens, positions and types, summed, and brought
+// to the hidden size.
 
 #ifndef SHOAL_MODEL_BLOCKS_EMBEDDING_H_
 #define SHOAL_MODEL_BLOCKS_EMBEDDING_H_
 
 #include <optional>
 
+#include "model/blocks/linear.h"
 #include "model/blocks/norm.h"
 #include "model/blocks/parameter.h"
 #include "model/families/model_spec.h"
@@ -16,7 +18,10 @@ class Embedding {
   struct Kept {
     at::Tensor mask;  // of dropout
     Norm::Kept norm;
-    at::Tensor gradient;  // of the sum of rows, from BackwardInput for BackwardWeights
+    at::Tensor sum;                 // of rows, compute dtype; where there is a projection
+    at::Tensor gradient;            // of that, fp32, from BackwardInput for BackwardWeights
+    at::Tensor projected_gradient;  // compute dtype [rows * tokens, hidden]
+    Linear::Kept product;
   };
 
   Embedding(const EmbeddingSpec& spec, const FindParameter& find);
@@ -33,6 +38,7 @@ class Embedding {
  private:
   EmbeddingSpec spec_;
   Parameter tokens_, positions_, types_;
+  std::optional<Linear> projection_;
   std::optional<Norm> norm_;
 };
 

@@ -26,6 +26,8 @@ class Linear {
   Linear(const LinearSpec& spec, const FindParameter& find);
 
   at::ScalarType dtype() const { return weight_.dtype(); }
+  // Whether anything of it is.
+  bool trained() const { return weight_.trained() || bias_.trained() || lora_.has_value(); }
   at::Tensor Forward(const BatchContext& context, const at::Tensor& x, Kept* kept) const;
   // `wanted`: if not, nobody needs the gradient of x, and the result is undefined.
   at::Tensor BackwardInput(const at::Tensor& gradient, Kept* kept, bool wanted = true) const;

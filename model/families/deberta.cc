@@ -41,6 +41,7 @@ class DebertaBuilder {
         heads_(keys->Count("num_attention_heads", kHeadsMost)),
         vocabulary_(keys->Count("vocab_size", kVocabularyMost)),
         positions_(keys->Count("max_position_embeddings", kPositionsMost)),
+        width_(keys->Count("embedding_size", kHiddenMost, static_cast<std::uint32_t>(hidden_))),
         types_(Whole(keys, "type_vocab_size", 0, kTypesMost)),
         positions_added_(keys->Flag("position_biased_input", true)),
         share_products_(keys->Flag("share_att_key", false)),
@@ -72,6 +73,10 @@ class DebertaBuilder {
     }
     if (types_ > 0) {
       embedding.types = TableSpec{"embeddings.token_type_embeddings.weight", types_, deviation_};
+    }
+    if (width_ != hidden_) {
+      embedding.projection =
+          LinearSpec{"embeddings.embed_proj.weight", "", width_, hidden_, false, deviation_};
     }
     embedding.norm = Norm("embeddings.LayerNorm");
     RelativeSpec& relative = spec.relative.emplace();
@@ -147,7 +152,6 @@ class DebertaBuilder {
       keys->Fail(std::string(key) + " " + std::to_string(value) + " is not supported; it must be " +
                  what + ", " + std::to_string(wanted));
     };
-    equal("embedding_size", hidden_, "hidden_size");
     equal("pooler_hidden_size", hidden_, "hidden_size");
     equal("attention_head_size", hidden_ / heads_, "hidden_size / num_attention_heads");
     if (keys->Number("conv_kernel_size", 0, 0, 1e9) > 0) {
@@ -195,7 +199,7 @@ class DebertaBuilder {
   std::uint32_t layers_;
   std::int64_t hidden_, inner_, heads_;
   std::uint32_t vocabulary_, positions_;
-  std::int64_t types_;
+  std::int64_t width_, types_;
   bool positions_added_, share_products_;
   double epsilon_, deviation_;
   Activation activation_, pooler_activation_;

@@ -35,9 +35,11 @@ void Add(const std::optional<TableSpec>& table, std::int64_t hidden, Tensors* te
 
 Tensors EmbeddingTensors(const EmbeddingSpec& embedding, std::int64_t hidden) {
   Tensors tensors;
-  Add(embedding.tokens, hidden, &tensors);
-  Add(embedding.positions, hidden, &tensors);
-  Add(embedding.types, hidden, &tensors);
+  const std::int64_t width = embedding.width(hidden);
+  Add(embedding.tokens, width, &tensors);
+  Add(embedding.positions, width, &tensors);
+  Add(embedding.types, width, &tensors);
+  if (embedding.projection) Add(*embedding.projection, &tensors);
   Add(embedding.norm, &tensors);
   return tensors;
 }

@@ -119,7 +119,11 @@ struct EmbeddingSpec {
   std::optional<TableSpec> positions;  // learned; token t of a segment takes row position_first + t
   std::int64_t position_first = 0;
   std::optional<TableSpec> types;  // of token types; all tokens have 0 unless the data says it
+  // Of the sum, to the model's hidden size, where rows have another one.
+  std::optional<LinearSpec> projection;
   std::optional<NormSpec> norm;
+
+  std::int64_t width(std::int64_t hidden) const { return projection ? projection->in : hidden; }
 };
 
 // A table of distances between tokens that all layers use: row span + d is for a query d tokens

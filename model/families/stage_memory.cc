@@ -107,6 +107,14 @@ std::uint64_t TableBytes(const ModelSpec& spec, const StageShape& stage) {
   return bytes;
 }
 
+// Of the sum of rows and its gradient, and of the projection's output.
+std::uint64_t ProjectionBytes(const ModelSpec& spec, const StageShape& stage,
+                              MicroBatchShape shape) {
+  if (!spec.embedding.projection) return 0;
+  const std::uint64_t width = Unsigned(spec.embedding.projection->in), value = ValueBytes(stage);
+  return InAll(shape) * (width * (value + sizeof(float)) + spec.hidden * value);
+}
+
 template <typename Of>
 std::uint64_t LayerBytes(const ModelSpec& spec, const StageShape& stage, MicroBatchShape shape,
                          const Of& of) {
@@ -134,7 +142,8 @@ std::uint64_t KeptBytes(const ModelSpec& spec, const StageShape& stage, MicroBat
                       [&](const LayerSpec& layer) { return KeptOf(layer, spec.hidden, stage); });
   if (First(stage)) {
     const std::uint64_t norm = spec.embedding.norm ? sizeof(float) : 0;
-    bytes += InAll(shape) * spec.hidden * (sizeof(float) + norm + (stage.dropout ? 1 : 0));
+    bytes += InAll(shape) * spec.hidden * (sizeof(float) + norm + (stage.dropout ? 1 : 0)) +
+             ProjectionBytes(spec, stage, shape);
   }
   return bytes + (Last(spec, stage) ? HeadBytes(spec, stage, shape) : 0);
 }
@@ -143,7 +152,9 @@ std::uint64_t PendingBytes(const ModelSpec& spec, const StageShape& stage, Micro
   std::uint64_t bytes = InputBytes(spec, stage, shape) + TableBytes(spec, stage);
   bytes += LayerBytes(spec, stage, shape,
                       [&](const LayerSpec& layer) { return PendingOf(layer, spec.hidden); });
-  if (First(stage)) bytes += InAll(shape) * spec.hidden * sizeof(float);
+  if (First(stage)) {
+    bytes += InAll(shape) * spec.hidden * sizeof(float) + ProjectionBytes(spec, stage, shape);
+  }
   return bytes + (Last(spec, stage) ? HeadBytes(spec, stage, shape) : 0);
 }
 

@@ -28,8 +28,10 @@ std::string CutsText(const std::vector<std::uint32_t>& first_layers) {
 std::uint64_t LargestUnit(const model::ModelSpec& model, bool ends) {
   const bool table = ends && (model.Trains(model.embedding.tokens.weight) ||
                               model.Trains(model.head.output.weight));
+  const auto width = static_cast<std::uint64_t>(model.embedding.width(model.hidden));
+  const std::uint64_t widest = std::max(width, std::uint64_t{model.hidden});
   return std::max(model.TrainedParametersOf(0, 1, false, false),
-                  table ? std::uint64_t{model.vocabulary} * model.hidden : 0);
+                  table ? model.vocabulary * widest : 0);
 }
 
 struct StageMemory::State {

@@ -92,7 +92,8 @@ CASES = {
                                    max_position_embeddings=32, num_labels=3,
                                    relative_attention=True, position_buckets=9,
                                    share_att_key=True, pos_att_type=["p2c"],
-                                   position_biased_input=False, pooler_hidden_act="silu"),
+                                   position_biased_input=False, pooler_hidden_act="silu",
+                                   embedding_size=12),
 }
 CLASSIFIERS = {"bert", "roberta", "bert_pairs", "deberta", "deberta_own", "deberta_p2c"}
 

@@ -295,7 +295,8 @@ TEST(TokenTypes, OthersThanTheModelsAreRefused) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, Classifier,
-                         testing::Values("bert", "roberta", "deberta", "deberta_own"),
+                         testing::Values("bert", "roberta", "deberta", "deberta_own",
+                                         "deberta_p2c"),
                          [](const auto& family) { return family.param; });
 
 class Dropout : public testing::TestWithParam<std::string> {};
@@ -375,7 +376,8 @@ TestBatch ManyRows(std::uint32_t classes, std::uint32_t segment) {
 TEST(StageMemory, BoundsWhatAMicroBatchKeeps) {
   if (AllocatedBytes() == 0) GTEST_SKIP() << "an allocator that tells nothing";
   constexpr std::size_t kObjects = 32 << 10;  // of tensors, beside their values
-  for (const char* family : {"gpt2", "gemma2", "qwen3", "bert_pairs", "deberta_own"}) {
+  for (const char* family :
+       {"gpt2", "gemma2", "qwen3", "bert_pairs", "deberta_own", "deberta_p2c"}) {
     for (const std::uint32_t segment : {0U, 7U}) {
       for (const bool recompute : {false, true}) {
         StageOptions options;

@@ -197,7 +197,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, StageUnits,
                                          Shape{{2, 3}, true, "fp32", "bert"},
                                          Shape{{0, 3}, false, "fp32", "deberta"},
                                          Shape{{1, 2}, true, "bf16", "deberta"},
-                                         Shape{{1, 2}, false, "fp32", "deberta_own"}));
+                                         Shape{{1, 2}, false, "fp32", "deberta_own"},
+                                         Shape{{0, 1}, false, "fp32", "deberta_p2c"}));
 
 }  // namespace
 }  // namespace shoal::model

@@ -323,6 +323,11 @@ TEST(ModelSpec, ReadsDeberta) {
   EXPECT_EQ(shared.PartTensors("layer.1").size(), 16U);
   EXPECT_EQ(shared.SharedTensors().size(), 3U);
   EXPECT_EQ(shared.relative->span, 32) << "one row a distance";
+  const ModelSpec narrow = ParseModelSpec(DebertaText(R"(,"embedding_size":6)"), "c").value();
+  EXPECT_EQ(narrow.PartTensors("embedding").at("embeddings.word_embeddings.weight").shape,
+            (std::vector<std::int64_t>{50, 6}));
+  EXPECT_EQ(narrow.PartTensors("embedding").at("embeddings.embed_proj.weight").shape,
+            (std::vector<std::int64_t>{16, 6}));
 }
 
 TEST(ModelSpec, RefusesOfDebertaWhatItDoesNotCompute) {
@@ -336,7 +341,6 @@ TEST(ModelSpec, RefusesOfDebertaWhatItDoesNotCompute) {
       {R"(,"position_buckets":3)", "position_buckets"},
       {R"(,"position_buckets":62)", "position_buckets"},
       {R"(,"position_buckets":8.5)", "whole number"},
-      {R"(,"embedding_size":8)", "embedding_size 8"},
       {R"(,"pooler_hidden_size":8)", "pooler_hidden_size 8"},
       {R"(,"attention_head_size":8)", "attention_head_size 8"},
       {R"(,"num_attention_heads":3)", "no multiple"},
