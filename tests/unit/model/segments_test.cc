@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <span>
 #include <string>
@@ -338,10 +341,22 @@ TestBatch ManyRows(std::uint32_t classes, std::uint32_t segment) {
   return batch;
 }
 
+void ExpectBounded(StagePipeline* pipeline, const TestBatch& batch, const std::string& what) {
+  constexpr std::size_t kObjects = 32 << 10;  // of tensors, beside their values
+  const StageModel& stage = pipeline->stage(0);
+  pipeline->RunMicroBatch({0, 0}, batch);  // tables and such
+  const std::size_t before = AllocatedBytes();
+  pipeline->Forward({0, 1}, batch);
+  const std::size_t kept = AllocatedBytes() - before;
+  EXPECT_LE(kept, stage.MicroBatchBytes(batch.rows, kTokens) + kObjects) << what;
+  pipeline->BackwardInput({0, 1}, batch);
+  const std::size_t pending = AllocatedBytes() - before;
+  EXPECT_LE(pending, stage.PendingWeightsBytes(batch.rows, kTokens) + kObjects) << what;
+}
+
 // What the pipeline's bound on micro-batches in flight relies on.
 TEST(StageMemory, BoundsWhatAMicroBatchKeeps) {
   if (AllocatedBytes() == 0) GTEST_SKIP() << "an allocator that tells nothing";
-  constexpr std::size_t kObjects = 32 << 10;  // of tensors, beside their values
   for (const char* family : {"gpt2", "gemma2", "qwen3", "bert"}) {
     for (const std::uint32_t segment : {0U, 7U}) {
       for (const bool recompute : {false, true}) {
@@ -349,21 +364,26 @@ TEST(StageMemory, BoundsWhatAMicroBatchKeeps) {
         options.recompute = recompute;
         options.dropout = 0.1;
         StagePipeline pipeline(Model(family), 1, options);
-        StageModel& stage = pipeline.stage(0);
-        const TestBatch batch = ManyRows(pipeline.spec().classes(), segment);
-        pipeline.RunMicroBatch({0, 0}, batch);  // tables and such
-        const std::size_t before = AllocatedBytes();
-        pipeline.Forward({0, 1}, batch);
-        const std::size_t kept = AllocatedBytes() - before;
-        EXPECT_LE(kept, stage.MicroBatchBytes(batch.rows, kTokens) + kObjects)
-            << family << " " << segment;
-        pipeline.BackwardInput({0, 1}, batch);
-        const std::size_t pending = AllocatedBytes() - before;
-        EXPECT_LE(pending, stage.PendingWeightsBytes(batch.rows, kTokens) + kObjects)
-            << family << " " << segment;
+        ExpectBounded(&pipeline, ManyRows(pipeline.spec().classes(), segment),
+                      family + std::string(" ") + std::to_string(segment));
       }
     }
   }
+}
+
+TEST(StageMemory, BoundsWhatAdaptersKeep) {
+  if (AllocatedBytes() == 0) GTEST_SKIP() << "an allocator that tells nothing";
+  const std::string data = std::getenv("SHOAL_TEST_DATA"), folder = Scratch("dropping");
+  std::filesystem::remove_all(folder);
+  std::filesystem::copy(data + "/adapters/gpt2", folder);
+  std::ifstream file(data + "/adapters/gpt2/adapter_config.json");
+  std::string config{std::istreambuf_iterator<char>(file), {}};
+  const std::string none = "\"lora_dropout\": 0.0";
+  ASSERT_NE(config.find(none), std::string::npos);
+  config.replace(config.find(none), none.size(), "\"lora_dropout\": 0.1");
+  std::ofstream(folder + "/adapter_config.json") << config;
+  StagePipeline pipeline(Model("gpt2"), 1, {}, folder);
+  ExpectBounded(&pipeline, ManyRows(0, 0), "adapters");
 }
 
 }  // namespace
