@@ -460,6 +460,7 @@ Status TorchStage::LoadBase(const std::map<std::string, std::string>& files) {
       return Status::Ok();
     }));
   }
+  TrimHostMemory();
   return Status::Ok();
 }
 

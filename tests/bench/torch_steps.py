@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""The other side of ./x bench model: model_steps.cc in PyTorch, with transformers' model and its own
-attention, torch.optim.AdamW and, for adapters, PEFT. Same options, same answers."""
+"""The other side of ./x bench model: model_steps.cc in PyTorch, with transformers' model and its
+default attention, torch.optim.AdamW and, for adapters, PEFT. Same options, same answers."""
 
 import json
 import sys
 import time
 
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM
 
 WEIGHT_DECAY, LEARNING_RATE, CLIP = 0.01, 1e-4, 1.0
 
@@ -18,6 +18,14 @@ def memory_of(key):
             if line.startswith(key + ":"):
                 return 1024 * int(line.split()[1])
     sys.exit(f"torch_steps: /proc/self/status has no {key}")
+
+
+def load_modules(options):
+    """What loading a model would import, so that its memory counts as the libraries'."""
+    config = AutoConfig.from_pretrained(options["--model"])
+    AutoModelForCausalLM._model_mapping[type(config)]  # pylint: disable=protected-access
+    if int(options["--rank"]) > 0:
+        import peft  # noqa: F401
 
 
 def load(options):
@@ -57,8 +65,7 @@ class Trainer:
 def main():
     torch.set_num_threads(1)
     options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-    if int(options["--rank"]) > 0:
-        import peft  # noqa: F401: before memory counts
+    load_modules(options)
     before = memory_of("VmRSS")
     trainer = Trainer(options)
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
