@@ -82,14 +82,16 @@ class DemoRun {
  public:
   explicit DemoRun(const DemoOptions& options) : options_(options) {}
 
+  // Whether a program that it called has told the user why Run failed.
+  bool said_why() const { return said_why_; }
+
   Result<DemoReport> Run() {
-    if (Status ready = Prepare(); !ready.ok()) {
+    Status ready = Prepare();
+    if (ready.ok()) ready = MeasureBefore();
+    if (!ready.ok()) {
       Clear();
       return ready;
     }
-    const TrainedModel before{model_, ""};
-    SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(before));
-    SHOAL_RETURN_IF_ERROR(Ask(before, &report_.exact_before, &AskedQuestion::before));
     DemoSwarm swarm(directory_);
     SHOAL_RETURN_IF_ERROR(swarm.Start(MakeRunFile(), {}, MakeLaunches()));
     std::cerr << "live page: " << swarm.page_url() << "\n";
@@ -174,6 +176,12 @@ class DemoRun {
     return examples + "/tinyshakespeare.txt";
   }
 
+  Status MeasureBefore() {
+    const TrainedModel before{model_, ""};
+    SHOAL_ASSIGN_OR_RETURN(report_.held_out_before, HeldOutLoss(before));
+    return Ask(before, &report_.exact_before, &AskedQuestion::before);
+  }
+
   Status MakeFolder() {
     std::error_code error;
     if (options_.directory.empty()) {
@@ -207,8 +215,11 @@ class DemoRun {
                                                             [] { return g_interrupted != 0; }));
     if (g_interrupted != 0) return Interrupted();
     if (captured.exit_code != 0) {
-      return Internal("shoal-run " + what + " ended with code " +
-                      std::to_string(captured.exit_code));
+      said_why_ = true;
+      const auto bad_input = static_cast<int>(ExitCode::kBadConfig);
+      return Status(
+          captured.exit_code == bad_input ? StatusCode::kInvalidArgument : StatusCode::kInternal,
+          "shoal-run " + what + " has said why");
     }
     return std::move(captured.output);
   }
@@ -382,6 +393,7 @@ class DemoRun {
 
   const DemoOptions& options_;
   std::string run_program_, directory_, model_, data_, answers_;
+  bool said_why_ = false;
   std::uint32_t rows_ = kMicroBatchRows;  // of a micro-batch
   bool ours_ = false;                     // the folder was empty, so all in it is
   DemoReport report_;
@@ -396,11 +408,13 @@ ExitCode Demo(const DemoOptions& options) {
   ::sigaction(SIGTERM, &action, nullptr);
   const Result<BitsPerSecond> link = ParseRate(options.link);
   if (!link.ok()) return Fail(ExitCode::kUsage, "--link: " + link.status().message());
-  const Result<DemoReport> report = DemoRun(options).Run();
+  DemoRun run(options);
+  const Result<DemoReport> report = run.Run();
   if (!report.ok() && g_interrupted != 0) {
     std::cerr << "\nstopped; nothing is left running\n";
     return kInterrupted;
   }
+  if (!report.ok() && run.said_why()) return ExitCodeFor(report.status());
   if (!report.ok()) return Fail(report.status());
   if (options.json) {
     PrintDemoJson(options, *report);

@@ -246,7 +246,9 @@ class SettingsTest(harness.SwarmTest):
                 self.assertFalse((self.folder / "run").exists())
 
     def test_a_demo_is_refused_before_it_begins_and_leaves_nothing(self):
-        for flag, value, *patterns in (("--replica", "qadam:bits=99", "bits=1 to bits=32"),
+        for flag, value, *patterns in (("--data", "/nowhere/a.txt", "No such file"),
+                                       ("--answers", "/nowhere/a.jsonl", "No such file"),
+                                       ("--replica", "qadam:bits=99", "bits=1 to bits=32"),
                                        ("--stages", "9", "the model has 4 layers"),
                                        ("--backward", "magic", "known are")):
             with self.subTest(value):
