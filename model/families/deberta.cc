@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "model/families/encoder.h"
 #include "model/families/families.h"
 #include "storage/files/foreign_text.h"
 
 namespace shoal::model {
 namespace {
 
-constexpr std::uint32_t kTypesMost = 1U << 16, kBucketsLeast = 4;
+constexpr std::uint32_t kBucketsLeast = 4;
 
 // Words of a text with '|' between them, without case and blanks.
 std::vector<std::string> Words(const std::string& text) {
@@ -35,26 +36,15 @@ std::vector<std::string> Words(const std::string& text) {
 class DebertaBuilder {
  public:
   explicit DebertaBuilder(ConfigKeys* keys)
-      : layers_(keys->Count("num_hidden_layers", kLayersMost)),
-        hidden_(keys->Count("hidden_size", kHiddenMost)),
-        inner_(keys->Count("intermediate_size", kInnerMost)),
-        heads_(keys->Count("num_attention_heads", kHeadsMost)),
-        vocabulary_(keys->Count("vocab_size", kVocabularyMost)),
-        positions_(keys->Count("max_position_embeddings", kPositionsMost)),
-        width_(keys->Count("embedding_size", kHiddenMost, static_cast<std::uint32_t>(hidden_))),
-        types_(Whole(keys, "type_vocab_size", 0, kTypesMost)),
+      : encoder_(Encoder::Read(keys, 1e-7)),
+        width_(keys->Count("embedding_size", kHiddenMost,
+                           static_cast<std::uint32_t>(encoder_.hidden))),
+        types_(Whole(keys, "type_vocab_size", 0, kTokenTypesMost)),
         positions_added_(keys->Flag("position_biased_input", true)),
         share_products_(keys->Flag("share_att_key", false)),
-        epsilon_(keys->Number("layer_norm_eps", 1e-7, 0, 1)),
-        deviation_(keys->Number("initializer_range", 0.02, 0, 1e3)),
-        activation_(ReadActivation(keys, "hidden_act", "gelu")),
         pooler_activation_(ReadActivation(keys, "pooler_hidden_act", "gelu")),
         pooler_dropout_(keys->Number("pooler_dropout", 0, 0, 1) > 0) {
-    if (hidden_ % heads_ != 0) {
-      keys->Fail("hidden_size " + std::to_string(hidden_) +
-                 " is no multiple of num_attention_heads " + std::to_string(heads_));
-      return;
-    }
+    if (!keys->status().ok()) return;
     ReadScores(keys);
     ReadDistances(keys);
     CheckSizes(keys);
@@ -62,37 +52,39 @@ class DebertaBuilder {
 
   ModelSpec Build(std::uint32_t classes) const {
     ModelSpec spec;
-    spec.hidden = static_cast<std::uint32_t>(hidden_);
-    spec.vocabulary = vocabulary_;
-    spec.positions = positions_;
+    spec.hidden = static_cast<std::uint32_t>(encoder_.hidden);
+    spec.vocabulary = encoder_.vocabulary;
+    spec.positions = encoder_.positions;
     EmbeddingSpec& embedding = spec.embedding;
-    embedding.tokens = {"embeddings.word_embeddings.weight", vocabulary_, deviation_};
+    embedding.tokens = {"embeddings.word_embeddings.weight", encoder_.vocabulary,
+                        encoder_.deviation};
     if (positions_added_) {
-      embedding.positions =
-          TableSpec{"embeddings.position_embeddings.weight", positions_, deviation_};
+      embedding.positions = TableSpec{"embeddings.position_embeddings.weight", encoder_.positions,
+                                      encoder_.deviation};
     }
     if (types_ > 0) {
-      embedding.types = TableSpec{"embeddings.token_type_embeddings.weight", types_, deviation_};
+      embedding.types =
+          TableSpec{"embeddings.token_type_embeddings.weight", types_, encoder_.deviation};
     }
-    if (width_ != hidden_) {
-      embedding.projection =
-          LinearSpec{"embeddings.embed_proj.weight", "", width_, hidden_, false, deviation_};
+    if (width_ != encoder_.hidden) {
+      embedding.projection = LinearSpec{
+          "embeddings.embed_proj.weight", "", width_, encoder_.hidden, false, encoder_.deviation};
     }
-    embedding.norm = Norm("embeddings.LayerNorm");
+    embedding.norm = encoder_.Norm("embeddings.LayerNorm");
     RelativeSpec& relative = spec.relative.emplace();
-    relative.table = {"encoder.rel_embeddings.weight", 2 * span_, deviation_};
-    if (norm_table_) relative.norm = Norm("encoder.LayerNorm");
+    relative.table = {"encoder.rel_embeddings.weight", 2 * span_, encoder_.deviation};
+    if (norm_table_) relative.norm = encoder_.Norm("encoder.LayerNorm");
     relative.span = span_;
     relative.buckets = buckets_;
     relative.farthest = farthest_;
-    for (std::uint32_t layer = 0; layer < layers_; ++layer) {
-      spec.layer_specs.push_back(Layer("encoder.layer." + std::to_string(layer) + "."));
+    for (std::uint32_t layer = 0; layer < encoder_.layers; ++layer) {
+      spec.layer_specs.push_back(Layer(layer));
     }
     spec.head.kind = HeadKind::kClassifier;
-    spec.head.pooler = Linear("pooler.dense", hidden_, hidden_);
+    spec.head.pooler = encoder_.Linear("pooler.dense", encoder_.hidden, encoder_.hidden);
     spec.head.pooler_activation = pooler_activation_;
     spec.head.dropout_before_pooler = pooler_dropout_;
-    spec.head.output = Linear("classifier", hidden_, classes);
+    spec.head.output = encoder_.Linear("classifier", encoder_.hidden, classes);
     return spec;
   }
 
@@ -127,7 +119,7 @@ class DebertaBuilder {
   void ReadDistances(ConfigKeys* keys) {
     const std::int64_t farthest = Whole(keys, "max_relative_positions", -1, kPositionsMost);
     const std::int64_t buckets = Whole(keys, "position_buckets", -1, kPositionsMost);
-    farthest_ = farthest < 1 ? positions_ : farthest;
+    farthest_ = farthest < 1 ? encoder_.positions : farthest;
     buckets_ = std::max<std::int64_t>(buckets, 0);
     span_ = buckets_ > 0 ? buckets_ : farthest_;
     // Where the logarithms of the buckets begin and end.
@@ -152,57 +144,35 @@ class DebertaBuilder {
       keys->Fail(std::string(key) + " " + std::to_string(value) + " is not supported; it must be " +
                  what + ", " + std::to_string(wanted));
     };
-    equal("pooler_hidden_size", hidden_, "hidden_size");
-    equal("attention_head_size", hidden_ / heads_, "hidden_size / num_attention_heads");
+    equal("pooler_hidden_size", encoder_.hidden, "hidden_size");
+    equal("attention_head_size", encoder_.hidden / encoder_.heads,
+          "hidden_size / num_attention_heads");
     if (keys->Number("conv_kernel_size", 0, 0, 1e9) > 0) {
       keys->Fail("conv_kernel_size above 0 is not supported: a convolution behind the first layer");
     }
   }
 
-  LinearSpec Linear(const std::string& name, std::int64_t in, std::int64_t out) const {
-    return {name + ".weight", name + ".bias", in, out, /*in_first=*/false, deviation_};
-  }
-  NormSpec Norm(const std::string& name) const {
-    return {NormKind::kLayerNorm, name + ".weight", name + ".bias", hidden_, epsilon_, false};
-  }
   // Of the rows of the table; without a name it is the content's.
   std::optional<LinearSpec> PositionProduct(bool there, const std::string& name) const {
     if (!there) return std::nullopt;
-    return share_products_ ? LinearSpec() : Linear(name, hidden_, hidden_);
+    return share_products_ ? LinearSpec() : encoder_.Linear(name, encoder_.hidden, encoder_.hidden);
   }
-  LayerSpec Layer(const std::string& prefix) const {
-    LayerSpec layer;
-    layer.norm_of_sum = true;
+  LayerSpec Layer(std::uint32_t number) const {
+    LayerSpec layer = encoder_.Layer(number, {"query_proj", "key_proj", "value_proj"});
+    const std::string self = Encoder::LayerPrefix(number) + "attention.self.";
     AttentionSpec& attention = layer.attention;
-    const std::string self = prefix + "attention.self.";
-    for (const char* name : {"query_proj", "key_proj", "value_proj"}) {
-      attention.inputs.push_back(Linear(self + name, hidden_, hidden_));
-    }
     attention.disentangled =
         DisentangledSpec{PositionProduct(position_key_, self + "pos_key_proj"),
                          PositionProduct(position_query_, self + "pos_query_proj")};
-    attention.output = Linear(prefix + "attention.output.dense", hidden_, hidden_);
-    attention.heads = attention.key_heads = heads_;
-    attention.head_size = hidden_ / heads_;
-    attention.causal = false;
     const int terms = 1 + (position_key_ ? 1 : 0) + (position_query_ ? 1 : 0);
     attention.scale = 1 / std::sqrt(static_cast<double>(attention.head_size * terms));
-    layer.attention_out_norm = Norm(prefix + "attention.output.LayerNorm");
-    layer.feed_forward.inputs = {Linear(prefix + "intermediate.dense", hidden_, inner_)};
-    layer.feed_forward.output = Linear(prefix + "output.dense", inner_, hidden_);
-    layer.feed_forward.inner = inner_;
-    layer.feed_forward.activation = activation_;
-    layer.feed_forward_out_norm = Norm(prefix + "output.LayerNorm");
     return layer;
   }
 
-  std::uint32_t layers_;
-  std::int64_t hidden_, inner_, heads_;
-  std::uint32_t vocabulary_, positions_;
+  const Encoder encoder_;
   std::int64_t width_, types_;
   bool positions_added_, share_products_;
-  double epsilon_, deviation_;
-  Activation activation_, pooler_activation_;
+  Activation pooler_activation_;
   bool pooler_dropout_;
   bool position_key_ = false, position_query_ = false, norm_table_ = false;
   std::int64_t span_ = 1, buckets_ = 0, farthest_ = 1;

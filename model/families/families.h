@@ -19,12 +19,6 @@ inline constexpr std::uint32_t kVocabularyMost = 1U << 28, kPositionsMost = 1U <
 // By the names that transformers gives activations.
 Activation ReadActivation(ConfigKeys* keys, const char* key, const char* otherwise);
 
-// Classes of a classifier, 2 at least: `id2label` names them, `num_labels` counts them; a file may
-// have one or both.
-std::uint32_t ReadClasses(ConfigKeys* keys);
-// A failure unless each row has one class.
-void RequireOneClassARow(ConfigKeys* keys);
-
 ModelSpec DescribeBert(ConfigKeys* keys);
 ModelSpec DescribeDeberta(ConfigKeys* keys);
 ModelSpec DescribeRoberta(ConfigKeys* keys);

@@ -44,6 +44,12 @@ std::string LlamaText(const std::string& more = "") {
 }
 
 // A BERT or RoBERTa of 2 layers, 4 heads of 4 values.
+void ExpectRefused(const std::string& config, const std::string& cause) {
+  const auto spec = ParseModelSpec(config, "config.json");
+  ASSERT_FALSE(spec.ok()) << config;
+  EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << config;
+}
+
 std::string BertText(const std::string& more = "", const std::string& family = "bert") {
   return With(R"({"model_type":")" + family +
                   R"(","num_hidden_layers":2,"hidden_size":16,"intermediate_size":24,)"
@@ -288,11 +294,7 @@ TEST(ModelSpec, RefusesOfBertWhatItDoesNotCompute) {
       {R"(,"num_attention_heads":3)", "no multiple"},
       {R"(,"embedding_size":8)", "'embedding_size' is not known"},
   };
-  for (const auto& [more, cause] : cases) {
-    const auto spec = ParseModelSpec(BertText(more), "config.json");
-    ASSERT_FALSE(spec.ok()) << more;
-    EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
-  }
+  for (const auto& [more, cause] : cases) ExpectRefused(BertText(more), cause);
 }
 
 // With the keys of `more`, as ,"key":value each, in place of those it has.
@@ -348,11 +350,7 @@ TEST(ModelSpec, RefusesOfDebertaWhatItDoesNotCompute) {
       {R"(,"num_labels":1)", "at least 2 classes"},
       {R"(,"twist":1)", "'twist'"},
   };
-  for (const auto& [more, cause] : cases) {
-    const auto spec = ParseModelSpec(DebertaText(more), "config.json");
-    ASSERT_FALSE(spec.ok()) << more;
-    EXPECT_THAT(spec.status().message(), HasSubstr(cause)) << more;
-  }
+  for (const auto& [more, cause] : cases) ExpectRefused(DebertaText(more), cause);
 }
 
 // transformers 4 and 5 write rotary positions in two ways.

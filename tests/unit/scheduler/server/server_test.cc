@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -152,6 +153,12 @@ class TestPeer {
   std::unique_ptr<net::ControlClient> client_;
 };
 
+// Artefacts that are what adapters leave as it is.
+std::ptrdiff_t BasesOf(const control::v1::Plan& plan) {
+  return std::ranges::count_if(
+      plan.artefacts(), [](const auto& artefact) { return artefact.name().ends_with(".base"); });
+}
+
 class ServerTest : public ::testing::Test {
  protected:
   ServerTest() {
@@ -174,8 +181,7 @@ class ServerTest : public ::testing::Test {
     config_.status_listen = "127.0.0.1:0";
   }
 
-  // Of a run that trains adapters, or the whole model.
-  void PeerFetchesItsStage(bool adapted);
+  void ExpectDamageIsMadeAgain(TestPeer* peer, const control::v1::Plan& got);
 
   static std::string Text() {
     std::string text;
@@ -300,15 +306,7 @@ TEST_F(ServerTest, RunAndInviteSurviveARestart) {
   EXPECT_THAT(OpenError(), HasSubstr("seed"));
 }
 
-TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) { PeerFetchesItsStage(false); }
-
-TEST_F(ServerTest, APeerFetchesWhatAdaptersLeaveAsItIs) {
-  config_.adapter_kind = "lora";
-  config_.base = "nf4";
-  PeerFetchesItsStage(true);
-}
-
-void ServerTest::PeerFetchesItsStage(bool adapted) {
+TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   const auto server = Open();
   ASSERT_NE(server, nullptr);
   TestPeer anna(*server, folder_ + "/peer", "anna");
@@ -316,15 +314,30 @@ void ServerTest::PeerFetchesItsStage(bool adapted) {
   ASSERT_EQ(got.positions_size(), 1);
   EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
   ASSERT_GT(got.artefacts_size(), 2);
-  const auto bases = std::ranges::count_if(
-      got.artefacts(), [](const auto& artefact) { return artefact.name().ends_with(".base"); });
-  // Of each part one, and then there is the data.
-  EXPECT_EQ(bases, adapted ? (got.artefacts_size() - 1) / 2 : 0);
+  EXPECT_EQ(BasesOf(got), 0);
+  ExpectDamageIsMadeAgain(&anna, got);
+  EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
+  EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
+}
 
-  // The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
+TEST_F(ServerTest, APeerFetchesWhatAdaptersLeaveAsItIs) {
+  config_.adapter_kind = "lora";
+  config_.base = "nf4";
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  TestPeer anna(*server, folder_ + "/peer", "anna");
+  const control::v1::Plan got = anna.Plan();
+  // Each part has one, and then there is the data.
+  ASSERT_GT(got.artefacts_size(), 2);
+  EXPECT_EQ(BasesOf(got), (got.artefacts_size() - 1) / 2);
+  ExpectDamageIsMadeAgain(&anna, got);
+}
+
+// The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
+void ServerTest::ExpectDamageIsMadeAgain(TestPeer* peer, const control::v1::Plan& got) {
   for (int harm = 0; harm < 4; ++harm) {
     for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
-      std::string bytes = anna.FetchWhole(artefact);
+      std::string bytes = peer->FetchWhole(artefact);
       const std::string blob =
           config_.directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
       fs::remove(blob);  // the data's is a hard link
@@ -332,11 +345,9 @@ void ServerTest::PeerFetchesItsStage(bool adapted) {
       if (harm == 1) bytes.resize(bytes.size() / 2);
       if (harm == 2) bytes.clear();
       if (harm < 3) std::ofstream(blob) << bytes;
-      EXPECT_EQ(anna.FetchWhole(artefact).size(), artefact.size());
+      EXPECT_EQ(peer->FetchWhole(artefact).size(), artefact.size());
     }
   }
-  EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
-  EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
 }
 
 TEST_F(ServerTest, APeerUploadsItsStageAndASpareNothing) {
