@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -22,6 +21,7 @@
 #include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
+#include "common/process/machine_memory.h"
 #include "common/units.h"
 #include "net/control/local_control.h"
 
@@ -44,10 +44,10 @@ Finding CheckProgram(const std::string& name) {
 }
 
 Finding CheckMemory() {
-  struct sysinfo info {};
-  if (::sysinfo(&info) != 0)
+  const std::uint64_t total = MachineMemoryBytes();
+  if (total == 0) {
     return {Verdict::kHint, "memory", "unknown", "look with `free -h`: a stage wants 2 GiB"};
-  const std::uint64_t total = std::uint64_t{info.totalram} * info.mem_unit;
+  }
   const bool enough = total >= kMemoryWanted_bytes;
   return {enough ? Verdict::kGood : Verdict::kHint, "memory", FormatBytes(total),
           enough ? "" : "only small stages fit"};

@@ -10,6 +10,7 @@ most resident memory in steps beyond what the libraries take."""
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -68,6 +69,10 @@ def arguments():
     args = parser.parse_args()
     if min(args.tokens, args.rounds, args.steps) < 1 or args.tokens > 1024:
         parser.error("--rounds and --steps are at least 1, --tokens 1 to 1024")
+    if shutil.which(args.python) is None:
+        parser.error(f"--python: there is no program {args.python}")
+    if not any(args.only in f"{family} {mode}" for family in CONFIGS for mode in MODES):
+        parser.error(f"--only: no row has '{args.only}' in its family and mode")
     return args
 
 
@@ -154,7 +159,7 @@ COLUMNS = (
     ("PyTorch", lambda r: f"{r['pytorchPeakBytes'] / 2**20:.0f}"),
     ("ratio", lambda r: f"{r['peakBytes'] / r['pytorchPeakBytes']:.3f}"),
     ("losses apart", lambda r: f"{r['lossApart']:.1e}"),
-    ("", lambda r: ", ".join(misses(r)) or "good"),
+    ("", lambda r: ", ".join(misses(r)) or ("good" if r["faster"] else "not compared")),
 )
 
 

@@ -33,11 +33,20 @@ class ModelBenchTest(unittest.TestCase):
             self.assertEqual(row["pytorchTokensPerSecond"] is None, "our side alone" in ran.stderr)
 
     def test_without_pytorch_it_says_so_and_measures_our_side(self):
-        ran = run_bench("--python", "/nonexistent/python", "--only", "gpt2 full")
+        ran = run_bench("--python", "/bin/false", "--only", "gpt2 full")
         self.assertEqual(ran.returncode, 0, ran.stderr)
-        self.assertEqual(ran.stderr, "model: /nonexistent/python has no torch, transformers and "
-                                     "peft: our side alone; see --python\n")
-        self.assertRegex(ran.stdout.splitlines()[2], r"^\| gpt2 \| full \| [\d.]+ \| - \| - \| ")
+        self.assertEqual(ran.stderr, "model: /bin/false has no torch, transformers and peft: our "
+                                     "side alone; see --python\n")
+        self.assertRegex(ran.stdout.splitlines()[2], r"^\| gpt2 \| full \| [\d.]+ \| - \| - \| "
+                                                     r".* \| not compared \|$")
+
+    def test_a_program_or_a_row_that_is_none_is_wrong_usage(self):
+        for option, value, words in (("--python", "/nonexistent/python", "there is no program"),
+                                     ("--only", "gpt5", "no row has 'gpt5'")):
+            ran = run_bench(option, value)
+            self.assertEqual(ran.returncode, 2)
+            self.assertIn(words, ran.stderr)
+            self.assertEqual(ran.stdout, "")
 
     def test_numbers_out_of_range_are_wrong_usage(self):
         for option in ("--tokens", "--rounds", "--steps"):

@@ -2,7 +2,6 @@
 
 #include "model/blocks/attention_core.h"
 
-#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/unit/model/reference_values.h"
 #include "tests/unit/model/test_device.h"
 
 namespace shoal::model {
@@ -50,21 +50,9 @@ class Grid {
     return values_[static_cast<std::size_t>(((row * heads_ + head) * tokens_ + token) * size_ + i)];
   }
   at::Tensor Tensor(at::ScalarType dtype) const {
-    std::vector<float> single(values_.begin(), values_.end());
-    return at::from_blob(single.data(), {kRows, heads_, tokens_, size_}, at::kFloat)
-        .clone()
-        .to(at::Device(TestDevice()), dtype);
+    return ToTensor(values_, {kRows, heads_, tokens_, size_}, dtype);
   }
-  double Difference(const at::Tensor& tensor) const {
-    const at::Tensor flat = tensor.to(at::kCPU, at::kFloat).contiguous();
-    const float* value = flat.const_data_ptr<float>();
-    double most = 0, largest = 0;
-    for (const double wanted : values_) {
-      most = std::max(most, std::abs(wanted - *value++));
-      largest = std::max(largest, std::abs(wanted));
-    }
-    return largest > 0 ? most / largest : most;
-  }
+  double Difference(const at::Tensor& tensor) const { return LargestDifference(tensor, values_); }
 
  private:
   std::int64_t heads_, tokens_, size_;

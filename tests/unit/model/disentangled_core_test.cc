@@ -2,7 +2,6 @@
 
 #include "model/blocks/disentangled_core.h"
 
-#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +13,7 @@
 
 #include "model/blocks/dropout.h"
 #include "model/blocks/relative_table.h"
-#include "tests/unit/model/test_device.h"
+#include "tests/unit/model/reference_values.h"
 
 namespace shoal::model {
 namespace {
@@ -48,21 +47,8 @@ struct Grid {
     return &values[static_cast<std::size_t>(((first * shape[1] + second) * shape[2] + third) *
                                             shape[3])];
   }
-  at::Tensor Tensor() const {
-    std::vector<float> single(values.begin(), values.end());
-    return at::from_blob(single.data(), shape, at::kFloat).clone().to(at::Device(TestDevice()));
-  }
-  double Difference(const at::Tensor& tensor) const {
-    const at::Tensor flat = tensor.to(at::kCPU, at::kFloat).contiguous();
-    EXPECT_EQ(static_cast<std::size_t>(flat.numel()), values.size());
-    const float* value = flat.const_data_ptr<float>();
-    double most = 0, largest = 0;
-    for (const double wanted : values) {
-      most = std::max(most, std::abs(wanted - *value++));
-      largest = std::max(largest, std::abs(wanted));
-    }
-    return largest > 0 ? most / largest : most;
-  }
+  at::Tensor Tensor() const { return ToTensor(values, shape); }
+  double Difference(const at::Tensor& tensor) const { return LargestDifference(tensor, values); }
   std::vector<std::int64_t> shape;
   Values values;
 };
