@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/nesting.h"
+#include "scheduler/history/json_number.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -57,12 +58,12 @@ Json ToJson(const RunFinished& e) { return {{"type", "finished"}, {"steps", e.st
 
 Result<StoredEvent> CheckpointFrom(const Json& json) {
   CheckpointMade made;
-  made.step = json.at("step").get<std::uint64_t>();
+  made.step = WholeNumber<std::uint64_t>(json.at("step"));
   for (const Json& entry : json.at("files")) {
     control::v1::ArtefactRef file;
     file.set_name(entry.at("name").get<std::string>());
     SHOAL_ASSIGN_OR_RETURN(*file.mutable_hash(), FromHex(entry.at("hash").get<std::string>()));
-    file.set_size(entry.at("size").get<std::uint64_t>());
+    file.set_size(WholeNumber<std::uint64_t>(entry.at("size")));
     made.files.push_back(std::move(file));
   }
   return StoredEvent(std::move(made));
@@ -70,7 +71,7 @@ Result<StoredEvent> CheckpointFrom(const Json& json) {
 
 Result<StoredEvent> FromJson(const Json& json) {
   const std::string type = json.at("type").get<std::string>();
-  const auto number = [&](const char* key) { return json.at(key).get<std::uint64_t>(); };
+  const auto number = [&](const char* key) { return WholeNumber<std::uint64_t>(json.at(key)); };
   if (type == "run") {
     SHOAL_ASSIGN_OR_RETURN(const RunId run, RunId::FromHex(json.at("run").get<std::string>()));
     SHOAL_ASSIGN_OR_RETURN(const RunId hash, RunId::FromHex(json.at("config").get<std::string>()));

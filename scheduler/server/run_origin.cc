@@ -9,6 +9,7 @@
 
 #include "common/file.h"
 #include "common/nesting.h"
+#include "scheduler/history/json_number.h"
 #include "scheduler/server/artefact_ref.h"
 #include "storage/files/content_hash.h"
 
@@ -48,20 +49,20 @@ Json ToJson(const dataset::DataInfo& data) {
 
 dataset::DataInfo DataFrom(const Json& json) {
   dataset::DataInfo data;
-  data.row_tokens = json.at("row_tokens").get<std::uint32_t>();
-  data.train_rows = json.at("train_rows").get<std::uint64_t>();
-  data.validation_rows = json.at("validation_rows").get<std::uint64_t>();
-  data.vocabulary = json.at("vocabulary").get<std::uint32_t>();
+  data.row_tokens = WholeNumber<std::uint32_t>(json.at("row_tokens"));
+  data.train_rows = WholeNumber<std::uint64_t>(json.at("train_rows"));
+  data.validation_rows = WholeNumber<std::uint64_t>(json.at("validation_rows"));
+  data.vocabulary = WholeNumber<std::uint32_t>(json.at("vocabulary"));
   data.tokenizer_fingerprint = json.at("tokenizer").get<std::string>();
   data.text_sha256 = json.at("text").get<std::string>();
-  data.tokens = json.at("tokens").get<std::uint64_t>();
+  data.tokens = WholeNumber<std::uint64_t>(json.at("tokens"));
   // Records of runs that began before rows had kinds are of text.
-  const auto kind = json.value("kind", std::uint32_t{0});
+  const auto kind = json.contains("kind") ? WholeNumber<std::uint32_t>(json["kind"]) : 0;
   if (kind <= static_cast<std::uint32_t>(dataset::DataKind::kClasses)) {
     data.kind = static_cast<dataset::DataKind>(kind);
   }
   data.segmented = json.value("segmented", false);
-  data.classes = json.value("classes", std::uint32_t{0});
+  if (json.contains("classes")) data.classes = WholeNumber<std::uint32_t>(json["classes"]);
   data.typed = json.value("typed", false);
   return data;
 }
@@ -77,7 +78,7 @@ Result<RunOrigin> OriginFrom(const Json& record, const std::string& directory) {
     control::v1::ArtefactRef& artefact = origin.artefacts[name];
     artefact.set_name(name);
     artefact.set_hash(hash.digest.data(), hash.digest.size());
-    artefact.set_size(entry.at("size").get<std::uint64_t>());
+    artefact.set_size(WholeNumber<std::uint64_t>(entry.at("size")));
   }
   for (const Json& entry : record.at("files")) {
     const std::string path = origin.model_folder + "/" + entry.at("name").get<std::string>();
@@ -126,7 +127,7 @@ Result<RunOrigin> ReadOrigin(const std::string& directory) {
   const Json record = ParseJson<Json>(text);
   if (HashText(text) != hash || !record.is_object()) return DataLoss(path + " is damaged");
   try {
-    if (record.at("format").get<std::uint64_t>() != kFormat) {
+    if (WholeNumber<std::uint64_t>(record.at("format")) != kFormat) {
       return Unimplemented(path + " was written by another version of shoal");
     }
     return OriginFrom(record, directory);

@@ -55,7 +55,8 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
   for (const std::string text :
        {"", "{", "[]", "7", R"({"type":"other"})", R"({"type":"plan"})",
         R"({"type":"plan","generation":"x","step":1})", R"({"type":7})",
-        R"({"type":"skipped","step":4})",
+        R"({"type":"skipped","step":4})", R"({"type":"finished","steps":1e30})",
+        R"({"type":"finished","steps":2.5})", R"({"type":"finished","steps":-1})",
         R"({"type":"run","run":"zz","config":"0000000000000000"})",
         R"({"type":"losses","first":0,"values":[null]})",
         R"({"type":"held_out","step":1,"loss":null})", R"({"type":"held_out","loss":1})",
