@@ -7,6 +7,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "compression/device/device_values.h"
 #include "daemon/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "daemon/stage_setup.h"
@@ -51,8 +52,29 @@ struct StageHost::Loaded {
   std::map<std::string, std::string> base_files;
   std::shared_ptr<const dataset::PreparedData> data;
   std::unique_ptr<model::StageModel> model;
+  std::shared_ptr<const compression::ValueHome> home;  // of the model's values; null: the host
   std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
+
+  Status MakeModel(const model::ModelSpec& spec, model::StageOptions options);
 };
+
+// Values stay on the device if there is one and this build has code for it.
+Status StageHost::Loaded::MakeModel(const model::ModelSpec& spec, model::StageOptions options) {
+  options.values_on_device = true;
+  SHOAL_ASSIGN_OR_RETURN(model, model::NewTorchStage(spec, options));
+  const std::shared_ptr<DeviceMemory> memory = model->values_memory();
+  if (memory == nullptr) return Status::Ok();
+  auto there = compression::CudaValues(memory);
+  if (there.ok()) {
+    home = std::move(there).value();
+    return Status::Ok();
+  }
+  SHOAL_LOG(kWarning, "daemon", "values.on_host", {"reason", there.status().message()});
+  options.values_on_device = false;
+  model.reset();  // its memory first
+  SHOAL_ASSIGN_OR_RETURN(model, model::NewTorchStage(spec, options));
+  return Status::Ok();
+}
 
 struct StageHost::Saved {
   std::uint64_t step = 0;  // steps applied
@@ -158,7 +180,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
           SHOAL_ASSIGN_OR_RETURN(loaded->model,
                                  model::NewSyntheticStage(spec, options, *synthetic, meter));
         } else {
-          SHOAL_ASSIGN_OR_RETURN(loaded->model, model::NewTorchStage(spec, options));
+          SHOAL_RETURN_IF_ERROR(loaded->MakeModel(spec, options));
         }
         SHOAL_RETURN_IF_ERROR(loaded->model->LoadBase(loaded->base_files));
         SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
@@ -189,6 +211,7 @@ Status StageHost::StartRunner() {
   dependencies.store = resources_.store;
   dependencies.hub = resources_.hub;
   dependencies.model = loaded_->model.get();
+  dependencies.home = loaded_->home;
   dependencies.delta_store = resources_.delta_store;
   dependencies.data = loaded_->data;
   dependencies.mediator = this;

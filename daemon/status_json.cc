@@ -142,6 +142,12 @@ StatusList TimeValues(const pipeline::ActivityTimes& time) {
   return parts;
 }
 
+StatusValue HostCodecs(const pipeline::RunnerStats& runner) {
+  std::string text;
+  for (const std::string& codec : runner.host_codecs) text += (text.empty() ? "" : "; ") + codec;
+  return text.empty() ? StatusValue() : StatusValue(text);
+}
+
 StatusObject WorkValues(const StatusSnapshot& snapshot) {
   const pipeline::RunnerStats& runner = snapshot.runner;
   return {{"step", runner.step},
@@ -158,6 +164,8 @@ StatusObject WorkValues(const StatusSnapshot& snapshot) {
           {"encodeMs", runner.encode_ms},
           {"decodeMs", runner.decode_ms},
           {"storeMs", runner.store_ms},
+          {"codecDeviceMs", runner.codec_device_ms},
+          {"hostCodecs", HostCodecs(runner)},
           {"time", TimeValues(runner.time)}};
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/Device.h>
+#include <c10/core/TensorOptions.h>
 
 #include <algorithm>
 #include <optional>
@@ -21,12 +22,18 @@ namespace {
 
 static_assert(LanguageHead::kNoLabel == kIgnoredLabel);
 
-at::Tensor ToDevice(std::span<const float> values, std::int64_t rows, const std::string& device) {
+c10::TensorOptions FloatsOn(const std::string& device) {
+  return at::TensorOptions(at::kFloat).device(c10::Device(device));
+}
+
+// A copy on `device` of values that lie on `from`.
+at::Tensor Copied(std::span<const float> values, std::int64_t rows, const std::string& from,
+                  const std::string& device) {
   const auto columns = static_cast<std::int64_t>(values.size()) / rows;
   // from_blob wants a mutable pointer; the tensor is only read.
-  const at::Tensor host =
-      at::from_blob(const_cast<float*>(values.data()), {rows, columns}, at::kFloat);
-  return host.to(c10::Device(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
+  const at::Tensor given =
+      at::from_blob(const_cast<float*>(values.data()), {rows, columns}, FloatsOn(from));
+  return given.to(c10::Device(device), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
 }
 
 at::Tensor ToDevice(std::span<const std::int32_t> ids, const std::string& device) {
@@ -35,10 +42,13 @@ at::Tensor ToDevice(std::span<const std::int32_t> ids, const std::string& device
   return host.to(at::kLong).to(c10::Device(device));
 }
 
-void ToHost(const at::Tensor& tensor, std::span<float> values) {
+// To values that lie on `to`.
+void CopyOut(const at::Tensor& tensor, const std::string& to, std::span<float> values) {
   SHOAL_CHECK(static_cast<std::size_t>(tensor.numel()) == values.size());
-  at::from_blob(values.data(), tensor.sizes(), at::kFloat).copy_(tensor);
+  at::from_blob(values.data(), tensor.sizes(), FloatsOn(to)).copy_(tensor);
 }
+
+void ToHost(const at::Tensor& tensor, std::span<float> values) { CopyOut(tensor, "cpu", values); }
 
 // Weyl steps of the golden ratio keep the seeds of different steps apart.
 std::uint64_t MaskSeed(const StageOptions& options, MicroBatchId id) {
@@ -117,10 +127,12 @@ struct Network::Row {
 };
 
 Network::Network(const ModelSpec& spec, const StageOptions& options,
-                 const FlatParameters& parameters, const FrozenParameters& frozen)
+                 const FlatParameters& parameters, const FrozenParameters& frozen,
+                 const std::string& values_device)
     : hidden_(spec.hidden),
       options_(options),
       device_(parameters.device()),
+      values_device_(values_device),
       blocks_(std::make_unique<Blocks>()) {
   const FindParameter find = [&](const std::string& name) {
     if (frozen.Has(name)) return frozen.Find(name);
@@ -157,7 +169,7 @@ std::shared_ptr<Network::Kept> Network::Begin(const MicroBatch& micro_batch, boo
     kept->token_ids = ToDevice(micro_batch.token_ids, device_);
     SetTypes(micro_batch.type_borders, device_, &kept->context);
   } else {
-    kept->input = ToDevice(micro_batch.input, kept->context.tokens_in_all(), device_);
+    kept->input = Copied(micro_batch.input, kept->context.tokens_in_all(), values_device_, device_);
   }
   if (blocks_->last() && !micro_batch.labels.empty()) {
     kept->labels = ToDevice(micro_batch.labels, device_);
@@ -210,7 +222,7 @@ double Network::ForwardPart(Kept* kept, std::size_t part, bool keep,
     kept->context.relative = {};
   }
   if (blocks_->last()) return HeadForward(kept, x, keep);
-  if (!output.empty()) ToHost(x, output);
+  if (!output.empty()) CopyOut(x, values_device_, output);
   return 0;
 }
 
@@ -237,7 +249,7 @@ void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> 
     kept->between = blocks_->head ? blocks_->head->BackwardInput(&kept->head)
                     : blocks_->classifier
                         ? blocks_->classifier->BackwardInput(context, &kept->classifier)
-                        : ToDevice(output_gradient, context.tokens_in_all(), device_);
+                        : Copied(output_gradient, context.tokens_in_all(), values_device_, device_);
   }
   const std::size_t below = part + (blocks_->last() ? 0U : 1U);  // 0: the head
   if (below > 0) {
@@ -255,7 +267,7 @@ void Network::BackwardPart(Kept* kept, std::size_t part, std::span<const float> 
       kept->embedding = {};
     }
   } else {
-    ToHost(gradient, input_gradient);
+    CopyOut(gradient, values_device_, input_gradient);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "model/families/model_spec.h"
 #include "model/flat_parameters.h"
@@ -28,11 +29,13 @@ class Network {
   // Opaque: keys and values of a row that is computed in pieces, by layer.
   struct Row;
 
+  // `values_device`: where activations and their gradients lie, as LibTorch spells it; logits are
+  // the host's.
   Network(const ModelSpec& spec, const StageOptions& options, const FlatParameters& parameters,
-          const FrozenParameters& frozen);
+          const FrozenParameters& frozen, const std::string& values_device);
   ~Network();
 
-  // Copies the inputs to the device. `training`: dropout on.
+  // Copies the inputs. `training`: dropout on.
   std::shared_ptr<Kept> Begin(const MicroBatch& micro_batch, bool training) const;
   // Writes the output, or returns the loss on the last stage. `keep`: for backward.
   double Forward(Kept* kept, bool keep, std::span<float> output) const;
@@ -70,7 +73,7 @@ class Network {
 
   const std::uint32_t hidden_;
   const StageOptions options_;
-  const std::string device_;
+  const std::string device_, values_device_;
   std::unique_ptr<Blocks> blocks_;
 };
 

@@ -1,9 +1,11 @@
 // StageModel: the layers of one pipeline stage: forward, the two halves of backward, optimizer.
 //
-// Host-side border of LibTorch: everything crosses as fp32 spans, `rows x tokens x hidden`,
-// row-major. Micro-batches may interleave in any order the schedule asks for; per micro-batch the
-// order is Forward, BackwardInput, BackwardWeights. Gradients accumulate in the order of
-// BackwardWeights calls. Thread: compute.
+// Border of LibTorch: everything crosses as fp32 spans, `rows x tokens x hidden`, row-major.
+// Activations and their gradients lie in memory of the host, or of the device that values_memory()
+// names; all else is the host's. What a call wrote is complete when it returns. Micro-batches may
+// interleave in any order the schedule asks for; per micro-batch the order is Forward,
+// BackwardInput, BackwardWeights. Gradients accumulate in the order of BackwardWeights calls.
+// Thread: compute.
 
 #ifndef SHOAL_MODEL_STAGE_MODEL_H_
 #define SHOAL_MODEL_STAGE_MODEL_H_
@@ -15,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "common/device_memory.h"
 #include "common/ids.h"
 #include "common/status.h"
 #include "model/families/model_spec.h"
@@ -63,7 +66,9 @@ struct StageOptions {
   bool fresh_masks = false;      // from the step, too: a sample gets another mask at each visit
   std::uint64_t seed = 0;
   bool recompute = false;  // keep inputs only and run the forward again in backward
-  int threads = 0;         // intra-op threads of the process; 0: LibTorch's choice
+  // Activations and their gradients stay on a device that has memory of its own.
+  bool values_on_device = false;
+  int threads = 0;  // intra-op threads of the process; 0: LibTorch's choice
   ZeroMode held = ZeroMode::kNone;
   std::string state_folder;  // of this stage alone, where Save's folders are; unless all is held
   OptimizerOptions optimizer;
@@ -81,7 +86,8 @@ struct MicroBatch {
   // rows x tokens, or kIgnoredLabel; last stage only. A classifier's are classes, at the first
   // token of each row and nowhere else.
   std::span<const std::int32_t> labels;
-  std::span<const float> input;  // rows x tokens x hidden; all but the first stage
+  // rows x tokens x hidden, where values_memory() says; all but the first stage
+  std::span<const float> input;
   // rows x tokens, the same on all stages: the number of each position's segment, which lies in one
   // piece; negative at padding. Empty: each row is one. Tokens see their own segment only, and
   // positions begin again in each.
@@ -129,6 +135,9 @@ class StageModel {
   virtual const ModelSpec& spec() const = 0;
   virtual const StageOptions& options() const = 0;
   virtual std::string device_name() const = 0;  // measured: "cpu", "cuda:0 NVIDIA ..."
+  // Where inputs, outputs and their gradients lie; null: in memory of the host. Constant. Thread:
+  // any.
+  virtual std::shared_ptr<DeviceMemory> values_memory() const { return nullptr; }
 
   // Writes the output activation to `output` (not on the last stage) and, on the last stage, the
   // loss to `*loss`. Keeps what backward needs under micro_batch.id (copies the inputs).

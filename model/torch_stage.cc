@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/cuda_memory.h"
 #include "model/families/trained_part.h"
 #include "model/flat_parameters.h"
 #include "model/frozen_parameters.h"
@@ -37,7 +38,10 @@ class TorchStage final : public StageModel, public HasNetwork {
         device_name_(device.name),
         parameters_(spec, options.range, device.id, options.compute == "bf16", options.held),
         frozen_(spec, options.range, device.id, options.compute == "bf16"),
-        network_(spec, options, parameters_, frozen_) {
+        values_memory_(options.values_on_device ? NewCudaMemory(device.id) : nullptr),
+        fence_(device.id),
+        network_(spec, options, parameters_, frozen_,
+                 values_memory_ != nullptr ? device.id : "cpu") {
     for (const ParameterEntry& entry : parameters_.entries()) {
       layout_.push_back(
           {entry.name, entry.offset, entry.size, {entry.shape.begin(), entry.shape.end()}});
@@ -51,6 +55,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   const ModelSpec& spec() const override { return spec_; }
   const StageOptions& options() const override { return options_; }
   std::string device_name() const override { return device_name_; }
+  std::shared_ptr<DeviceMemory> values_memory() const override { return values_memory_; }
   const Network& network() const override { return network_; }
 
   Status Forward(const MicroBatch& micro_batch, std::span<float> output, StepLoss* loss) override;
@@ -146,8 +151,10 @@ class TorchStage final : public StageModel, public HasNetwork {
   const StageOptions options_;
   const std::string device_name_;
   FlatParameters parameters_;
-  std::unique_ptr<StateFiles> files_;  // of the moments; null: they are held
-  FrozenParameters frozen_;            // nothing without adapters
+  std::unique_ptr<StateFiles> files_;                  // of the moments; null: they are held
+  FrozenParameters frozen_;                            // nothing without adapters
+  const std::shared_ptr<DeviceMemory> values_memory_;  // null: the host's
+  LaunchFence fence_;
   Network network_;
   std::vector<TensorLayout> layout_;
   std::map<MicroBatchId, InFlight> kept_;
@@ -171,6 +178,7 @@ Status TorchStage::Forward(const MicroBatch& micro_batch, std::span<float> outpu
     in_flight.tokens_in_all = std::size_t{micro_batch.rows} * micro_batch.tokens;
     in_flight.forward_parts_done = network_.forward_parts();
     const double sum = network_.Forward(in_flight.kept.get(), !options_.recompute, output);
+    fence_.AwaitAll();
     if (last()) *loss = LossOf(micro_batch, sum);
     kept_.emplace(micro_batch.id, std::move(in_flight));
     return Status::Ok();
@@ -185,6 +193,7 @@ Status TorchStage::BackwardInput(MicroBatchId id, std::span<const float> output_
   SHOAL_RETURN_IF_ERROR(CheckBackward(id, in_flight, output_gradient, input_gradient));
   return Guard("backward", [&] {
     network_.BackwardInput(in_flight.kept.get(), output_gradient, input_gradient);
+    fence_.AwaitAll();
     in_flight.input_done = true;
     return Status::Ok();
   });
@@ -219,6 +228,7 @@ Result<bool> TorchStage::ForwardPart(const MicroBatch& micro_batch, std::span<fl
     }
     const double sum = network_.ForwardPart(in_flight.kept.get(), in_flight.forward_parts_done,
                                             !options_.recompute, output);
+    fence_.AwaitAll();
     if (loss != nullptr && last()) *loss = LossOf(micro_batch, sum);
     return Status::Ok();
   }));
@@ -240,6 +250,7 @@ Result<bool> TorchStage::BackwardInputPart(MicroBatchId id, std::span<const floa
       network_.BackwardPart(in_flight.kept.get(), in_flight.input_parts_done, output_gradient,
                             input_gradient);
     }
+    fence_.AwaitAll();
     return Status::Ok();
   }));
   if (again) return ++in_flight.again_parts_done > 0;
@@ -270,6 +281,8 @@ Result<bool> TorchStage::BackwardWeights(MicroBatchId id) {
   InFlight& in_flight = found->second;
   SHOAL_RETURN_IF_ERROR(Guard("backward of the weights", [&] {
     network_.BackwardWeights(in_flight.kept.get(), in_flight.weight_parts_done);
+    const bool over = in_flight.weight_parts_done + 1 == network_.weight_parts();
+    over ? fence_.AwaitAll() : fence_.AwaitPrevious();
     return Status::Ok();
   }));
   if (++in_flight.weight_parts_done < network_.weight_parts()) return true;
@@ -302,6 +315,7 @@ Status TorchStage::Evaluate(const MicroBatch& micro_batch, std::span<float> outp
   return Guard("evaluation", [&] {
     const auto kept = network_.Begin(micro_batch, false);
     const double sum = network_.Forward(kept.get(), false, output);
+    fence_.AwaitAll();
     if (last()) *loss = LossOf(micro_batch, sum);
     return Status::Ok();
   });

@@ -27,6 +27,7 @@ void Launch(const EscapeJob& job, cudaStream_t stream);
 void Launch(const ImageJob& job, cudaStream_t stream);
 void Launch(const KeptJob& job, cudaStream_t stream);
 void Launch(const LookJob& job, cudaStream_t stream);
+void Launch(const RangeJob& job, cudaStream_t stream);
 void Launch(const RawJob& job, cudaStream_t stream);
 void Launch(const SelectJob& job, cudaStream_t stream);
 void Launch(const StatsJob& job, cudaStream_t stream);

@@ -49,6 +49,8 @@ class DeviceCodec {
   virtual bool keeps_m() const = 0;
   virtual std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const = 0;
   virtual std::size_t MImageBytes(SampleShape shape) const = 0;
+  // Time of the device that its calls took; 0 where nobody measures it (device_queue.h).
+  virtual double device_ms() const { return 0; }
 
   // As MessageCodec::Encode; `stats` (may be null) get the same numbers, for a pass over an eighth
   // of the values and, where nothing is kept decoded, decoding. `out` is memory of the host, best

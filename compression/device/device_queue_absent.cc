@@ -10,4 +10,8 @@ Result<std::unique_ptr<DeviceQueue>> NewCudaQueue() {
       "preset cuda");
 }
 
+Result<std::unique_ptr<DeviceQueue>> NewCudaQueue(std::shared_ptr<DeviceMemory>) {
+  return NewCudaQueue();
+}
+
 }  // namespace shoal::compression

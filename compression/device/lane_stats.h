@@ -4,6 +4,7 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_LANE_STATS_H_
 #define SHOAL_COMPRESSION_DEVICE_LANE_STATS_H_
 
+#include "compression/device/jobs/range_jobs.h"
 #include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/lane_images.h"
 
@@ -65,6 +66,16 @@ SHOAL_LANE TokenSums SumToken(const TokenJob& job, const DeviceSample& sample, s
     AddChange(job, sample, start + i, sums);
   }
   return sums;
+}
+
+// Eight values of a sample.
+SHOAL_LANE void RangeOfGroup(const RangeJob& job, const DeviceSample& sample, std::uint32_t group,
+                             Extremes& extremes) {
+  const std::uint32_t position = group * kLaneGroup;
+  float x[kLaneGroup] = {};
+  LoadFloats(sample.x + position, GroupCount(job.values, position), x);
+  SHOAL_UNROLL
+  for (int j = 0; j < kLaneGroup; ++j) Raise(extremes.x, MagnitudeBits(x[j]));
 }
 
 }  // namespace shoal::compression

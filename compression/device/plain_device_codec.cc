@@ -21,6 +21,7 @@ class PlainDeviceCodec final : public DeviceCodec {
   const std::string& spec() const override { return codec_->spec(); }
   bool keeps_m() const override { return false; }
   std::size_t MImageBytes(SampleShape) const override { return 0; }
+  double device_ms() const override { return queue_->busy_ms(); }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return codec_->EncodedBytesMax(shape, samples);
   }

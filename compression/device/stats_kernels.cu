@@ -1,4 +1,4 @@
-// CodingStats on a CUDA device (lane_stats.h).
+// CodingStats and ranges on a CUDA device (lane_stats.h).
 
 #include "compression/device/cuda_launch.cuh"
 #include "compression/device/lane_stats.h"
@@ -22,7 +22,16 @@ __global__ void __launch_bounds__(kThreads) SumTokens(TokenJob job) {
   job.sums[at] = SumToken(job, job.samples[blockIdx.y], token, thread % kStatsLanes);
 }
 
+struct RangeOfGroups {
+  __device__ static void Run(const RangeJob& job, const DeviceSample& sample, std::uint32_t group,
+                             Extremes& extremes) {
+    RangeOfGroup(job, sample, group, extremes);
+  }
+};
+
 }  // namespace
+
+void Launch(const RangeJob& job, cudaStream_t stream) { LaunchGroups<RangeOfGroups>(job, stream); }
 
 void Launch(const StatsJob& job, cudaStream_t stream) {
   InParts(job, std::uint64_t{job.blocks} * kStatsLanes,

@@ -26,6 +26,7 @@
 #include <span>
 #include <vector>
 
+#include "compression/api/value_home.h"
 #include "net/links/generation_links.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/runner_types.h"
@@ -70,12 +71,13 @@ enum class ReceiveEvent : std::uint8_t {
 };
 std::optional<ReceiveState> NextState(ReceiveState state, ReceiveEvent event);
 
-// What a direction carries, the same on both ends.
+// What a direction carries, the same on both ends but for `home`.
 struct DirectionConfig {
   net::FrameKind kind = net::FrameKind::kActivation;
   std::uint32_t boundary = 0;
-  std::shared_ptr<const compression::MessageCodec> codec;
-  compression::SampleShape sample;  // a whole one
+  std::shared_ptr<const compression::ValueHome> home;      // where this end's values lie
+  std::shared_ptr<const compression::MessageCodec> codec;  // for values there
+  compression::SampleShape sample;                         // a whole one
   Segments segments;
   std::uint32_t stages = 1;  // of the run
   std::uint64_t seed = 0;    // of the run

@@ -49,12 +49,20 @@ std::optional<BoundaryState> NextState(BoundaryState state, BoundaryEvent event)
 
 DirectionConfig BoundaryConfig::Forward(std::uint32_t lower_stage) const {
   const Segments segments = Divide(*forward_codec, sample, micro_batch_rows, segment_bytes_min);
-  return {net::FrameKind::kActivation, lower_stage, forward_codec, sample, segments, stages, seed};
+  return {net::FrameKind::kActivation,
+          lower_stage,
+          home,
+          forward_codec,
+          sample,
+          segments,
+          stages,
+          seed};
 }
 
 DirectionConfig BoundaryConfig::Backward(std::uint32_t lower_stage) const {
   const Segments segments = Divide(*backward_codec, sample, micro_batch_rows, segment_bytes_min);
-  return {net::FrameKind::kGradient, lower_stage, backward_codec, sample, segments, stages, seed};
+  return {
+      net::FrameKind::kGradient, lower_stage, home, backward_codec, sample, segments, stages, seed};
 }
 
 Boundary::Boundary(BoundaryConfig config, const TransferResources& transfers,
@@ -78,8 +86,8 @@ Boundary::Boundary(BoundaryConfig config, const TransferResources& transfers,
   BoundaryReceiver::Handlers receive{send, handlers_.on_data,
                                      [this](const Status& status) { FailByPeer(status); }, nullptr};
   if (memory_ != nullptr) {
-    receive.on_values = [this](std::uint32_t micro_batch, std::span<const float> values) {
-      memory_->PutActivations(micro_batch, values, config_.sample.values());
+    receive.on_sampled = [this](std::uint32_t micro_batch, std::vector<float> sampled) {
+      memory_->PutActivations(micro_batch, std::move(sampled));
     };
   }
   out_ = std::make_unique<BoundarySender>(transfers, sender() ? forward_ : backward_,

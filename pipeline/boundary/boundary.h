@@ -48,6 +48,7 @@ struct BoundaryConfig {
   std::uint32_t micro_batch_rows = 1;
   compression::SampleShape sample;
   std::uint64_t segment_bytes_min = 0, prefetch_bytes = 0;
+  std::shared_ptr<const compression::ValueHome> home;  // of values at this end
   std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
 
   // Of the boundary behind `lower_stage`.

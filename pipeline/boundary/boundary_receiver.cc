@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "common/trace.h"
-#include "pipeline/boundary/decode_task.h"
+#include "pipeline/boundary/link_memory.h"
 
 namespace shoal::pipeline {
 
@@ -170,7 +170,7 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
   const MicroBatchPlan& plan = plan_.micro_batches[mb];
   if (micro_batch.values == nullptr) {
     const std::size_t values = plan.samples.size() * direction_.sample.values();
-    micro_batch.values = std::make_shared<Buffer>(values * sizeof(float));
+    micro_batch.values = std::make_shared<ReceivedValues>(direction_.home, values);
   }
   DecodeTask task{.direction = direction_,
                   .segment = segment,
@@ -206,13 +206,35 @@ void BoundaryReceiver::Decoded(std::uint32_t mb, std::uint32_t segment,
     const SampleId sample = plan_.micro_batches[mb].samples[image.position];
     delta_->Stage(Id(mb), segment, sample, std::move(image));
   }
-  const ReceivedMicroBatch& micro_batch = micro_batches_[mb];
-  if (handlers_.on_values && micro_batch.visits.complete()) {
-    handlers_.on_values(mb, std::as_const(*micro_batch.values).floats());
+  if (micro_batches_[mb].visits.complete()) {
+    if (handlers_.on_sampled) return Sample(mb);
+    MarkReady(mb);
   }
-  while (ready_ < micro_batches_.size() && micro_batches_[ready_].visits.complete()) ++ready_;
   generation_->Progress();
   handlers_.on_ready();
+}
+
+// On codec: values of a device have a way to go.
+void BoundaryReceiver::Sample(std::uint32_t mb) {
+  generation_->scope().Run(
+      resources_.codec, "activations.sample",
+      [home = direction_.home, values = micro_batches_[mb].values,
+       sample_values = direction_.sample.values()]() -> Result<std::vector<float>> {
+        SHOAL_ASSIGN_OR_RETURN(const std::span<float> all, values->Get());
+        return LinkMemory::Sample(*home, all, sample_values);
+      },
+      [this, mb](Result<std::vector<float>> sampled) {
+        if (!sampled.ok()) return generation_->Fail(sampled.status());
+        handlers_.on_sampled(mb, std::move(*sampled));
+        MarkReady(mb);
+        generation_->Progress();
+        handlers_.on_ready();
+      });
+}
+
+void BoundaryReceiver::MarkReady(std::uint32_t mb) {
+  micro_batches_[mb].ready = true;
+  while (ready_ < micro_batches_.size() && micro_batches_[ready_].ready) ++ready_;
 }
 
 std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
@@ -235,10 +257,10 @@ std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
   return activity;
 }
 
-Buffer BoundaryReceiver::Take(std::uint32_t mb) {
+ValueBlock BoundaryReceiver::Take(std::uint32_t mb) {
   SHOAL_ASSERT_ON(generation_->control());
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
-  return std::move(*std::exchange(micro_batches_[mb].values, nullptr));
+  return std::exchange(micro_batches_[mb].values, nullptr)->Take();
 }
 
 }  // namespace shoal::pipeline

@@ -8,11 +8,11 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
+#include "pipeline/boundary/decode_task.h"
 
 namespace shoal::pipeline {
 
@@ -27,9 +27,10 @@ struct ActivationReceive {
 // What the transfers of a micro-batch share.
 struct ReceivedMicroBatch {
   // Shared with the decoding tasks, each of which fills its segment's part.
-  std::shared_ptr<Buffer> values;
+  std::shared_ptr<ReceivedValues> values;
   SegmentedVisits visits;
   std::vector<bool> asked_again;  // by position: any segment
+  bool ready = false;             // all is decoded, and sampled where that is asked for
 };
 
 class BoundaryReceiver {
@@ -38,7 +39,8 @@ class BoundaryReceiver {
     std::function<Status(net::Frame)> send;  // a request to send again
     std::function<void()> on_ready;          // Ready() or HeldUpBy() may have changed
     std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
-    std::function<void(std::uint32_t, std::span<const float>)> on_values;  // decoded; may be null
+    // A few values of a micro-batch, before it is ready (link_memory.h); null: not wanted.
+    std::function<void(std::uint32_t, std::vector<float>)> on_sampled;
   };
 
   BoundaryReceiver(const TransferResources& resources, DirectionConfig direction,
@@ -57,8 +59,8 @@ class BoundaryReceiver {
   }
   // What holds up a micro-batch that is not decoded: nothing if not all of it has arrived.
   std::optional<Activity> HeldUpBy(std::uint32_t micro_batch) const;
-  // The values of a decoded micro-batch, rows x tokens x hidden fp32.
-  Buffer Take(std::uint32_t micro_batch);
+  // The values of a decoded micro-batch, rows x tokens x hidden, in the direction's home.
+  ValueBlock Take(std::uint32_t micro_batch);
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
@@ -72,6 +74,8 @@ class BoundaryReceiver {
                 std::vector<std::uint32_t> positions);
   void Decode(std::uint32_t micro_batch, std::uint32_t segment);
   void Decoded(std::uint32_t micro_batch, std::uint32_t segment, std::vector<MImage> images);
+  void Sample(std::uint32_t micro_batch);
+  void MarkReady(std::uint32_t micro_batch);
   void Go(ActivationReceive* receive, ReceiveEvent event);
 
   const TransferResources resources_;

@@ -17,12 +17,13 @@ Status DecodeFrame(DecodeTask* task, const net::Frame& frame,
                    Decoding* result) {
   const compression::SampleShape shape = task->direction.segments.shape;
   const std::size_t count = shape.values();
+  SHOAL_ASSIGN_OR_RETURN(const std::span<float> values, task->values->Get());
   std::vector<compression::SampleToDecode> samples(positions.size());
   for (std::size_t i = 0; i < positions.size(); ++i) {
     samples[i].delta = frame.samples[i].base_version != 0;
     if (std::find(without.begin(), without.end(), positions[i]) != without.end()) continue;
     const std::size_t at = task->direction.segments.Transfer(positions[i], task->segment) * count;
-    samples[i].values = task->values->floats().subspan(at, count);
+    samples[i].values = values.subspan(at, count);
     if (samples[i].delta) {
       samples[i].m = task->records[positions[i]]->image.bytes();
     } else {
@@ -50,6 +51,19 @@ Status DecodeFrames(DecodeTask* task, Decoding* result) {
 }
 
 }  // namespace
+
+Result<std::span<float>> ReceivedValues::Get() {
+  MutexLock lock(mutex_);
+  if (block_.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(block_, home_->Allocate(count_));
+  }
+  return block_.values();
+}
+
+ValueBlock ReceivedValues::Take() {
+  MutexLock lock(mutex_);
+  return std::move(block_);
+}
 
 Decoding DecodeNow(DecodeTask* task) {
   const TimePoint start = task->clock->Now();

@@ -6,13 +6,34 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/mutex.h"
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
 
 namespace shoal::pipeline {
+
+// The values of a micro-batch, of which each of its segments' decodings fills a part. Thread: any.
+class ReceivedValues {
+ public:
+  ReceivedValues(std::shared_ptr<const compression::ValueHome> home, std::size_t count)
+      : home_(std::move(home)), count_(count) {}
+
+  // All of them; the first call allocates them, which takes its time on a device.
+  Result<std::span<float>> Get();
+  // Once all are filled.
+  ValueBlock Take();
+
+ private:
+  const std::shared_ptr<const compression::ValueHome> home_;
+  const std::size_t count_;
+  Mutex mutex_;
+  ValueBlock block_ SHOAL_GUARDED_BY(mutex_);
+};
 
 // What a decoding made, beside the values: `images` are the samples' next m.
 struct Decoding {
@@ -29,7 +50,7 @@ struct DecodeTask {
   std::uint32_t segment;
   compression::RandomKey key;
   MicroBatchId id;
-  std::shared_ptr<Buffer> values;  // of the micro-batch
+  std::shared_ptr<ReceivedValues> values;
   std::vector<std::shared_ptr<const net::Frame>> frames;
   std::size_t rows;                    // of the micro-batch
   std::vector<std::uint32_t> missing;  // positions that the second frame holds

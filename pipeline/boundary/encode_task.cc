@@ -1,12 +1,10 @@
 #include "pipeline/boundary/encode_task.h"
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
 #include "common/checksum.h"
 #include "common/trace.h"
-#include "compression/api/value_range.h"
 #include "replica/step_types.h"
 
 namespace shoal::pipeline {
@@ -23,17 +21,18 @@ void Shorten(Buffer* payload, std::size_t bytes) {
 
 // Zeros take the place of a gradient that is not finite, before a codec or its memory sees it. All
 // values of the micro-batch are zeros to the task then, those of other segments, too.
-bool ReplaceLost(EncodeTask* task) {
+Result<bool> ReplaceLost(EncodeTask* task) {
   if (task->direction.forward()) return false;
+  const compression::ValueHome& home = *task->direction.home;
   const std::size_t count = task->direction.segments.shape.values();
   for (const std::uint32_t position : task->positions) {
     const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
-    if (compression::AllWithin(task->values->floats().subspan(at, count), replica::kGradientMost)) {
-      continue;
-    }
-    auto zeros = std::make_shared<Buffer>(task->values->size());
-    std::ranges::fill(zeros->floats(), 0.0F);
-    task->values = std::move(zeros);
+    const auto values = task->values->values().subspan(at, count);
+    SHOAL_ASSIGN_OR_RETURN(const bool within, home.AllWithin(values, replica::kGradientMost));
+    if (within) continue;
+    SHOAL_ASSIGN_OR_RETURN(ValueBlock zeros, home.Allocate(task->values->size()));
+    SHOAL_RETURN_IF_ERROR(home.Zero(zeros.values()));
+    task->values = std::make_shared<const ValueBlock>(std::move(zeros));
     return true;
   }
   return false;
@@ -43,7 +42,7 @@ Status EncodeOnLink(EncodeTask* task, Encoding* result) {
   const std::size_t count = task->direction.segments.shape.values();
   std::vector<std::span<const float>> samples;
   for (const std::uint32_t position : task->positions) {
-    samples.push_back(task->values->floats().subspan(position * count, count));
+    samples.push_back(task->values->values().subspan(position * count, count));
     net::FrameSample header;
     header.sample = task->samples[position];
     result->frame.samples.push_back(header);
@@ -71,7 +70,7 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
         task->records.empty() ? nullptr : &task->records[position];
     const bool known = record != nullptr && record->has_value();
     const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
-    samples.push_back({task->values->floats().subspan(at, count),
+    samples.push_back({task->values->values().subspan(at, count),
                        known ? (*record)->image.bytes() : std::span<const std::byte>()});
     net::FrameSample header;
     header.sample = task->samples[position];
@@ -103,7 +102,10 @@ Encoding EncodeNow(EncodeTask* task) {
   const TimePoint start = task->clock->Now();
   const TimePoint traced = TraceStart();
   Encoding result;
-  result.lost = ReplaceLost(task);
+  const Result<bool> lost = ReplaceLost(task);
+  result.status = lost.status();
+  if (!lost.ok()) return result;
+  result.lost = *lost;
   result.frame = std::move(task->frame);
   result.frame.payload = Buffer(task->direction.codec->EncodedBytesMax(
       task->direction.segments.shape, task->positions.size()));

@@ -2,13 +2,20 @@
 
 namespace shoal::pipeline {
 
-void LinkMemory::PutActivations(std::uint32_t micro_batch, std::span<const float> values,
-                                std::size_t sample_values) {
+Result<std::vector<float>> LinkMemory::Sample(const compression::ValueHome& home,
+                                              std::span<const float> values,
+                                              std::size_t sample_values) {
+  ValueBlock copied;
+  if (!home.on_host()) {
+    copied = ValueBlock(values.size());
+    SHOAL_RETURN_IF_ERROR(home.CopyToHost(values, copied.values()));
+    values = copied.values();
+  }
   std::vector<std::span<const float>> samples;
   for (std::size_t at = 0; at < values.size(); at += sample_values) {
     samples.push_back(values.subspan(at, sample_values));
   }
-  activations_[micro_batch] = compression::SampleActivations(samples);
+  return compression::SampleActivations(samples);
 }
 
 std::vector<float> LinkMemory::TakeActivations(std::uint32_t micro_batch) {

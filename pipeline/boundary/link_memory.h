@@ -17,7 +17,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/status.h"
 #include "compression/api/stateful_codec.h"
+#include "compression/api/value_home.h"
 
 namespace shoal::pipeline {
 
@@ -32,10 +34,15 @@ class LinkMemory {
   void DropStaged() { newest_ = kept_; }
   void Commit() { kept_ = newest_; }
 
-  // The activations that arrived for a micro-batch of the running step, samples of `sample_values`
-  // each; a few of them are kept until its gradients leave.
-  void PutActivations(std::uint32_t micro_batch, std::span<const float> values,
-                      std::size_t sample_values);
+  // A few of the activations that arrived for a micro-batch, which lie in `home`, samples of
+  // `sample_values` each. Thread: any.
+  static Result<std::vector<float>> Sample(const compression::ValueHome& home,
+                                           std::span<const float> values,
+                                           std::size_t sample_values);
+  // Keeps these of a micro-batch of the running step until its gradients leave.
+  void PutActivations(std::uint32_t micro_batch, std::vector<float> sampled) {
+    activations_[micro_batch] = std::move(sampled);
+  }
   // What was kept; empty if nothing arrived.
   std::vector<float> TakeActivations(std::uint32_t micro_batch);
 

@@ -32,25 +32,36 @@ bool Differs(const StepBounds& a, const StepBounds& b) {
 // What a forward task owns.
 struct ForwardTask {
   model::StageModel* model = nullptr;
+  std::shared_ptr<const compression::ValueHome> home;
   std::shared_ptr<const dataset::PreparedData> data;
   bool first = false, last = false;
   model::MicroBatch micro_batch;  // its spans point into `rows`, but for the input
-  Buffer input;
-  std::size_t output_bytes = 0;
+  ValueBlock input;
+  std::size_t output_values = 0;
   BatchRows rows;  // once it has begun
   bool begun = false;
 };
 
 // The next part; whether more are left.
-Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
+Result<bool> ForwardNow(ForwardTask* task, ValueBlock* output, model::StepLoss* loss) {
   if (!std::exchange(task->begun, true)) {
     SHOAL_RETURN_IF_ERROR(
         ReadRows(task->data.get(), task->first, task->last, &task->micro_batch, &task->rows));
-    *output = Buffer(task->output_bytes);
+    SHOAL_ASSIGN_OR_RETURN(*output, task->home->Allocate(task->output_values));
   }
   model::MicroBatch micro_batch = task->micro_batch;
-  if (!task->first) micro_batch.input = std::as_const(task->input).floats();
-  return task->model->ForwardPart(micro_batch, output->floats(), loss);
+  if (!task->first) micro_batch.input = std::as_const(task->input).values();
+  return task->model->ForwardPart(micro_batch, output->values(), loss);
+}
+
+// The next part, whose input gradient has `count` values; whether more are left.
+Result<bool> BackwardNow(model::StageModel* model, const compression::ValueHome& home,
+                         MicroBatchId id, const ValueBlock& output_gradient, std::size_t count,
+                         ValueBlock* input_gradient) {
+  if (input_gradient->size() != count) {
+    SHOAL_ASSIGN_OR_RETURN(*input_gradient, home.Allocate(count));
+  }
+  return model->BackwardInputPart(id, output_gradient.values(), input_gradient->values());
 }
 
 model::Pass PassOf(OpKind kind) {
@@ -266,6 +277,7 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   Trace("mb.scheduled", Id(mb));
   auto task = std::make_shared<ForwardTask>();
   task->model = resources_.model;
+  task->home = resources_.home;
   task->data = resources_.data;
   task->first = config_.stage == 0;
   task->last = config_.stage + 1 == config_.stages;
@@ -275,7 +287,7 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
   task->micro_batch.rows = static_cast<std::uint32_t>(task->micro_batch.samples.size());
   task->micro_batch.tokens = config_.sample.tokens;
   if (!task->last) {
-    task->output_bytes = task->micro_batch.rows * config_.sample.values() * sizeof(float);
+    task->output_values = task->micro_batch.rows * config_.sample.values();
   }
   auto work = [task](Done* done) {
     const TimePoint traced = TraceStart();
@@ -295,15 +307,13 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
 }
 
 std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
-  const std::size_t bytes =
-      plan_.micro_batches[mb].samples.size() * config_.sample.values() * sizeof(float);
+  const std::size_t values = plan_.micro_batches[mb].samples.size() * config_.sample.values();
   auto gradient =
-      std::make_shared<const Buffer>(next_ != nullptr ? next_->in().Take(mb) : Buffer());
-  auto work = [model = resources_.model, id = Id(mb), gradient,
-               out_bytes = previous_ != nullptr ? bytes : 0](Done* done) {
+      std::make_shared<const ValueBlock>(next_ != nullptr ? next_->in().Take(mb) : ValueBlock());
+  auto work = [model = resources_.model, home = resources_.home, id = Id(mb), gradient,
+               count = previous_ != nullptr ? values : 0](Done* done) {
     const TimePoint traced = TraceStart();
-    if (done->out.size() != out_bytes) done->out = Buffer(out_bytes);
-    const Result<bool> more = model->BackwardInputPart(id, gradient->floats(), done->out.floats());
+    const Result<bool> more = BackwardNow(model, *home, id, *gradient, count, &done->out);
     done->status = more.status();
     TraceSpan("mb.backward", id, traced);
     return more.ok() && *more ? PartEnd::kMore : PartEnd::kOver;

@@ -36,9 +36,10 @@ class StepCompute {
     Generation* generation = nullptr;
     Executor* control = nullptr;
     Executor* compute = nullptr;
-    Executor* codec = nullptr;                          // simulates schedules
-    model::StageModel* model = nullptr;                 // compute thread only
-    std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
+    Executor* codec = nullptr;                           // simulates schedules
+    model::StageModel* model = nullptr;                  // compute thread only
+    std::shared_ptr<const compression::ValueHome> home;  // where its values lie
+    std::shared_ptr<const dataset::PreparedData> data;   // first and last stage; segmented: all
     ComputeStats* stats = nullptr;
     ActivityAccount* activity = nullptr;
   };
@@ -83,7 +84,7 @@ class StepCompute {
  private:
   struct Done {
     Status status;
-    Buffer out;
+    ValueBlock out;
     model::StepLoss loss;
     double ms = 0;
     bool more = false;  // parts are left

@@ -27,9 +27,11 @@ class StepEvaluation {
   struct Resources {
     Generation* generation = nullptr;
     Executor* compute = nullptr;
-    model::StageModel* model = nullptr;                      // compute thread only
-    std::shared_ptr<const dataset::PreparedData> data;       // first and last stage; segmented: all
-    std::shared_ptr<const compression::MessageCodec> codec;  // of kEvaluationCodec
+    model::StageModel* model = nullptr;                  // compute thread only
+    std::shared_ptr<const dataset::PreparedData> data;   // first and last stage; segmented: all
+    std::shared_ptr<const compression::ValueHome> home;  // where the model's values lie
+    std::shared_ptr<const compression::MessageCodec>
+        codec;  // of kEvaluationCodec, for values there
     ActivityAccount* activity = nullptr;
   };
   // `previous` and `next` are null on the first and last stage. `on_done` is called in a task of

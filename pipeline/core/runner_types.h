@@ -12,6 +12,7 @@
 #include "common/ids.h"
 #include "compression/api/codec.h"
 #include "compression/api/segment_count.h"
+#include "compression/api/value_home.h"
 #include "dataset/prepared_data.h"
 #include "model/stage_model.h"
 #include "net/links/link.h"
@@ -107,6 +108,9 @@ struct ComputeStats {
 struct RunnerStats : replica::ReplicaStats, TransferStats, ComputeStats {
   std::vector<BoundaryStats> boundaries;  // the previous one first
   ActivityTimes time;                     // of compute, since the links opened
+  double codec_device_ms = 0;             // of the device's time, that codecs took, in total
+  // Codecs whose values a device copies to the host, and why (value_home.h).
+  std::vector<std::string> host_codecs;
 };
 
 // All outlive the runner; model, store and control also what was posted to the other executors:
@@ -118,7 +122,8 @@ struct RunnerResources {
   Executor* codec = nullptr;
   Executor* store = nullptr;
   net::LinkHub* hub = nullptr;
-  model::StageModel* model = nullptr;                 // compute thread only
+  model::StageModel* model = nullptr;                  // compute thread only
+  std::shared_ptr<const compression::ValueHome> home;  // where the model's values lie; null: host
   storage::DeltaStore* delta_store = nullptr;         // store thread only; null if codecs keep no m
   std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
 };

@@ -58,18 +58,39 @@ Activity ActivityOf(model::Pass pass) {
   return Activity::kBackwardWeights;
 }
 
+// Where the model's values lie, and the codecs for values there.
+struct RunnerCodecs {
+  std::shared_ptr<const compression::ValueHome> home;
+  std::shared_ptr<const compression::MessageCodec> forward, backward, evaluation;
+  std::vector<std::string> on_host;  // as RunnerStats::host_codecs
+};
+
+Result<RunnerCodecs> MakeCodecs(const RunnerConfig& config,
+                                std::shared_ptr<const compression::ValueHome> home) {
+  RunnerCodecs codecs;
+  codecs.home = home != nullptr ? std::move(home) : compression::HostValues();
+  const auto make =
+      [&](std::string_view spec) -> Result<std::shared_ptr<const compression::MessageCodec>> {
+    SHOAL_ASSIGN_OR_RETURN(compression::HomeCodec made, codecs.home->NewCodec(spec, config.hidden));
+    if (!made.on_host_because.empty()) {
+      codecs.on_host.push_back(made.on_host_because +
+                               "; until then its values cross the bus as fp32");
+    }
+    return std::move(made.codec);
+  };
+  SHOAL_ASSIGN_OR_RETURN(codecs.forward, make(config.forward_codec));
+  SHOAL_ASSIGN_OR_RETURN(codecs.backward, make(config.backward_codec));
+  SHOAL_ASSIGN_OR_RETURN(codecs.evaluation, make(kEvaluationCodec));
+  return codecs;
+}
+
 class Runner final : public StageRunner {
  public:
-  Runner(const RunnerConfig& config, const Dependencies& dependencies,
-         std::shared_ptr<const compression::MessageCodec> forward,
-         std::shared_ptr<const compression::MessageCodec> backward,
-         std::shared_ptr<const compression::MessageCodec> evaluation)
+  Runner(const RunnerConfig& config, const Dependencies& dependencies, RunnerCodecs codecs)
       : config_(config),
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
-        forward_codec_(std::move(forward)),
-        backward_codec_(std::move(backward)),
-        evaluation_codec_(std::move(evaluation)),
+        codecs_(std::move(codecs)),
         generation_(dependencies.control,
                     [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
         activity_(&dependencies.control->clock()),
@@ -127,8 +148,7 @@ class Runner final : public StageRunner {
   const RunnerConfig config_;
   const RunnerResources resources_;
   const net::GenerationLinks links_;
-  const std::shared_ptr<const compression::MessageCodec> forward_codec_, backward_codec_,
-      evaluation_codec_;
+  const RunnerCodecs codecs_;
   Generation generation_;
   TransferStats transfers_;
   ComputeStats computed_;
@@ -202,8 +222,9 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
                         .sample = sample(),
                         .segment_bytes_min = config_.segment_bytes_min,
                         .prefetch_bytes = config_.prefetch_bytes,
-                        .forward_codec = forward_codec_,
-                        .backward_codec = backward_codec_};
+                        .home = codecs_.home,
+                        .forward_codec = codecs_.forward,
+                        .backward_codec = codecs_.backward};
   return std::make_unique<Boundary>(
       std::move(config),
       TransferResources{&generation_, &links_, resources_.codec, &transfers_, member_.mark.get()},
@@ -216,14 +237,15 @@ void Runner::MakeCompute() {
       StepCompute::Config{config_.stage, config_.stages, sample(), config_.schedule,
                           config_.in_flight_max, config_.activation_memory_bytes},
       StepCompute::Resources{&generation_, resources_.control, resources_.compute, resources_.codec,
-                             resources_.model, resources_.data, &computed_, &activity_},
+                             resources_.model, codecs_.home, resources_.data, &computed_,
+                             &activity_},
       previous_.get(), next_.get(),
       StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
                             [this] { OnMicroBatchesDone(); }});
   evaluation_ = std::make_unique<StepEvaluation>(
       sample(),
       StepEvaluation::Resources{&generation_, resources_.compute, resources_.model, resources_.data,
-                                evaluation_codec_, &activity_},
+                                codecs_.home, codecs_.evaluation, &activity_},
       previous_.get(), next_.get(), [this] { OnEvaluationDone(); });
 }
 
@@ -494,6 +516,8 @@ RunnerStats Runner::stats() const {
   static_cast<ComputeStats&>(stats) = computed_;
   static_cast<replica::ReplicaStats&>(stats) = member_.stats;
   stats.time = activity_.used();
+  stats.codec_device_ms = codecs_.home->device_ms();
+  stats.host_codecs = codecs_.on_host;
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());
   return stats;
@@ -570,14 +594,15 @@ std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
 Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
                                                     const StageRunner::Dependencies& dependencies) {
   SHOAL_RETURN_IF_ERROR(CheckRunnerConfig(config));
-  SHOAL_ASSIGN_OR_RETURN(auto forward, compression::MakeCodec(config.forward_codec, config.hidden));
-  SHOAL_ASSIGN_OR_RETURN(auto backward,
-                         compression::MakeCodec(config.backward_codec, config.hidden));
-  SHOAL_ASSIGN_OR_RETURN(auto evaluation, compression::MakeCodec(kEvaluationCodec, config.hidden));
+  SHOAL_ASSIGN_OR_RETURN(RunnerCodecs codecs, MakeCodecs(config, dependencies.home));
   SHOAL_CHECK(dependencies.mediator != nullptr);
-  SHOAL_RETURN_IF_ERROR(CheckRunnerResources(config, dependencies, *forward, *backward));
-  return std::unique_ptr<StageRunner>(std::make_unique<Runner>(
-      config, dependencies, std::move(forward), std::move(backward), std::move(evaluation)));
+  SHOAL_RETURN_IF_ERROR(
+      CheckRunnerResources(config, dependencies, *codecs.forward, *codecs.backward));
+  for (const std::string& codec : codecs.on_host) {
+    SHOAL_LOG(kWarning, "pipeline", "codec.on_host", {"codec", codec});
+  }
+  return std::unique_ptr<StageRunner>(
+      std::make_unique<Runner>(config, dependencies, std::move(codecs)));
 }
 
 }  // namespace shoal::pipeline

@@ -36,6 +36,7 @@ class DeviceAqsgdCodec final : public DeviceCodec {
 
   const std::string& spec() const override { return host_->spec(); }
   bool keeps_m() const override { return true; }
+  double device_ms() const override { return queue_->busy_ms(); }
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
     return host_->EncodedBytesMax(shape, samples);
   }

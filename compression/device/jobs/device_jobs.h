@@ -13,6 +13,7 @@
 #include "compression/device/jobs/channel_jobs.h"
 #include "compression/device/jobs/dither_jobs.h"
 #include "compression/device/jobs/image_jobs.h"
+#include "compression/device/jobs/range_jobs.h"
 #include "compression/device/jobs/raw_jobs.h"
 #include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/jobs/tile_jobs.h"
@@ -21,8 +22,8 @@
 namespace shoal::compression {
 
 using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
-                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob,
-                               StatsJob, TileJob, TokenJob>;
+                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RangeJob, RawJob,
+                               SelectJob, StatsJob, TileJob, TokenJob>;
 
 }  // namespace shoal::compression
 

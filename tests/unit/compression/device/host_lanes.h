@@ -147,6 +147,11 @@ inline void RunOnHost(const ImageJob& job) {
   });
 }
 
+inline void RunOnHost(const RangeJob& job) {
+  OverGroupsOnHost(job, [&](const DeviceSample& sample, std::uint32_t group, Extremes& extremes) {
+    RangeOfGroup(job, sample, group, extremes);
+  });
+}
 inline void RunOnHost(const TokenJob& job) {
   for (std::uint32_t s = 0; s < job.count; ++s) {
     for (std::uint32_t thread = 0; thread < job.tokens * kStatsLanes; ++thread) {

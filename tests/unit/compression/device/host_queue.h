@@ -25,6 +25,8 @@ class HostQueue : public DeviceQueue {
     return memory;
   }
   void Free(std::byte* memory) override { std::free(memory); }
+  Result<std::byte*> AllocateHost(std::size_t bytes) override { return Allocate(bytes); }
+  void FreeHost(std::byte* memory) override { Free(memory); }
   void ToDevice(std::byte* to, const void* from, std::size_t bytes) override {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }

@@ -34,8 +34,9 @@ TEST(LinkMemoryTest, ActivationsWaitForTheirGradients) {
   EXPECT_TRUE(memory.TakeActivations(0).empty());
   std::vector<float> values(3 * 20000);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
-  memory.PutActivations(1, values, 20000);
-  memory.PutActivations(0, std::span(values).first(40), 20);
+  const compression::ValueHome& home = *compression::HostValues();
+  memory.PutActivations(1, LinkMemory::Sample(home, values, 20000).value());
+  memory.PutActivations(0, LinkMemory::Sample(home, std::span(values).first(40), 20).value());
   EXPECT_EQ(memory.TakeActivations(0), std::vector(values.begin(), values.begin() + 40));
   EXPECT_TRUE(memory.TakeActivations(0).empty()) << "once";
   const std::vector<std::span<const float>> samples = {std::span(values).first(20000),

@@ -1,0 +1,56 @@
+// ValueHome: where the values lie that a stage exchanges with its boundaries, and codecs for values
+// that lie there.
+//
+// On a device the spans of values in SampleToEncode, SampleToDecode and GradientMessage are
+// addresses of its memory; payloads and m images are memory of the host everywhere. All calls
+// return when their work is done, of which nothing runs on the device any more. Thread: any.
+
+#ifndef SHOAL_COMPRESSION_API_VALUE_HOME_H_
+#define SHOAL_COMPRESSION_API_VALUE_HOME_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+#include "common/value_block.h"
+#include "compression/api/codec.h"
+
+namespace shoal::compression {
+
+struct HomeCodec {
+  std::shared_ptr<const MessageCodec> codec;
+  // Why the codec works in the memory of the host, to which it copies values of a device; empty:
+  // it works where they lie.
+  std::string on_host_because;
+};
+
+class ValueHome {
+ public:
+  virtual ~ValueHome() = default;
+
+  // Whether the host may read values that lie here.
+  virtual bool on_host() const = 0;
+  // As the function MakeCodec.
+  virtual Result<HomeCodec> NewCodec(std::string_view spec, std::uint32_t hidden) const = 0;
+
+  // Values of any content. Resource exhausted where the device has no more memory.
+  virtual Result<ValueBlock> Allocate(std::size_t count) const = 0;
+  // Whether all values are finite and of magnitudes up to `most`.
+  virtual Result<bool> AllWithin(std::span<const float> values, float most) const = 0;
+  virtual Status Zero(std::span<float> values) const = 0;
+  // `to` is memory of the host, as large as `from`.
+  virtual Status CopyToHost(std::span<const float> from, std::span<float> to) const = 0;
+  // Time that the device spent on codecs, in all; 0 on the host.
+  virtual double device_ms() const { return 0; }
+};
+
+// The memory of the host.
+std::shared_ptr<const ValueHome> HostValues();
+
+}  // namespace shoal::compression
+
+#endif  // SHOAL_COMPRESSION_API_VALUE_HOME_H_

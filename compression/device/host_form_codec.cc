@@ -1,0 +1,114 @@
+#include "compression/device/host_form_codec.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/value_block.h"
+#include "compression/api/stateful_codec.h"
+
+namespace shoal::compression {
+namespace {
+
+// Samples' values in the memory of the host.
+struct HostCopies {
+  ValueBlock values;
+  std::vector<std::span<const float>> samples;
+
+  Status Fetch(std::span<const std::span<const float>> from, CopyLanes* lanes) {
+    std::size_t count = 0;
+    for (const auto& sample : from) count += sample.size();
+    values = ValueBlock(count);
+    std::span<float> rest = values.values();
+    for (const auto& sample : from) {
+      SHOAL_RETURN_IF_ERROR(lanes->ToHost(sample, rest.first(sample.size())));
+      samples.push_back(rest.first(sample.size()));
+      rest = rest.subspan(sample.size());
+    }
+    return Status::Ok();
+  }
+};
+
+class HostFormCodec final : public MessageCodec, public StatefulCodec {
+ public:
+  HostFormCodec(std::shared_ptr<const MessageCodec> host, std::shared_ptr<CopyLanes> lanes)
+      : host_(std::move(host)), lanes_(std::move(lanes)) {}
+
+  const std::string& spec() const override { return host_->spec(); }
+  bool keeps_m() const override { return host_->keeps_m(); }
+  bool keeps_residual() const override { return host_->keeps_residual(); }
+  const StatefulCodec* stateful() const override {
+    return host_->stateful() == nullptr ? nullptr : this;
+  }
+  bool guarded() const override { return host_->guarded(); }
+  bool divisible() const override { return host_->divisible(); }
+  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
+    return host_->EncodedBytesMax(shape, samples);
+  }
+  std::size_t MImageBytes(SampleShape shape) const override { return host_->MImageBytes(shape); }
+  Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const override {
+    return host_->CheckMImage(image, shape);
+  }
+  DeltaMode SentMode(std::span<const std::byte> payload) const override {
+    return host_->SentMode(payload);
+  }
+
+  Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
+                             const RandomKey& key, DeltaMode mode, std::span<std::byte> out,
+                             std::span<Buffer> next_m, CodingStats* stats) const override {
+    std::vector<std::span<const float>> values;
+    for (const SampleToEncode& sample : samples) values.push_back(sample.values);
+    HostCopies copies;
+    SHOAL_RETURN_IF_ERROR(copies.Fetch(values, lanes_.get()));
+    std::vector<SampleToEncode> there(samples.begin(), samples.end());
+    for (std::size_t i = 0; i < there.size(); ++i) there[i].values = copies.samples[i];
+    return host_->Encode(there, shape, key, mode, out, next_m, stats);
+  }
+
+  Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
+                SampleShape shape, const RandomKey& key, std::span<Buffer> next_m) const override {
+    ValueBlock values(samples.size() * shape.values());
+    std::vector<SampleToDecode> there(samples.begin(), samples.end());
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      if (there[i].values.empty()) continue;
+      there[i].values = values.values().subspan(i * shape.values(), shape.values());
+    }
+    SHOAL_RETURN_IF_ERROR(host_->Decode(payload, there, shape, key, next_m));
+    for (std::size_t i = 0; i < there.size(); ++i) {
+      SHOAL_RETURN_IF_ERROR(lanes_->ToDevice(there[i].values, samples[i].values));
+    }
+    return Status::Ok();
+  }
+
+  // ---- StatefulCodec ---------------------------------------------------------------------------
+
+  Result<std::size_t> EncodeOnLink(const GradientMessage& message, const LowRankState& before,
+                                   std::span<std::byte> out, LowRankState* next,
+                                   CodingStats* stats) const override {
+    HostCopies copies;
+    SHOAL_RETURN_IF_ERROR(copies.Fetch(message.samples, lanes_.get()));
+    GradientMessage there = message;
+    there.samples = copies.samples;
+    return host_->stateful()->EncodeOnLink(there, before, out, next, stats);
+  }
+  bool LowRankAt(const LinkPosition& position, SampleShape shape,
+                 std::size_t samples) const override {
+    return host_->stateful()->LowRankAt(position, shape, samples);
+  }
+  bool SaysLowRank(std::span<const std::byte> payload) const override {
+    return host_->stateful()->SaysLowRank(payload);
+  }
+  bool PassesOn(const LazySwitch& lazy) const override { return host_->stateful()->PassesOn(lazy); }
+
+ private:
+  const std::shared_ptr<const MessageCodec> host_;
+  const std::shared_ptr<CopyLanes> lanes_;
+};
+
+}  // namespace
+
+std::shared_ptr<const MessageCodec> NewHostFormCodec(std::shared_ptr<const MessageCodec> host,
+                                                     std::shared_ptr<CopyLanes> lanes) {
+  return std::make_shared<HostFormCodec>(std::move(host), std::move(lanes));
+}
+
+}  // namespace shoal::compression
