@@ -30,7 +30,8 @@ class DeviceValues final : public ValueHome {
       return made;
     }
     if (there.status().code() != StatusCode::kUnimplemented) return there.status();
-    made.on_host_because = there.status().message();
+    const std::string reason = there.status().message();
+    made.on_host_because = reason.substr(0, reason.find(';'));  // without what else one could do
     made.codec = NewHostFormCodec(std::move(host), lanes_);
     return made;
   }

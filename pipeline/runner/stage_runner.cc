@@ -74,7 +74,7 @@ Result<RunnerCodecs> MakeCodecs(const RunnerConfig& config,
     SHOAL_ASSIGN_OR_RETURN(compression::HomeCodec made, codecs.home->NewCodec(spec, config.hidden));
     if (!made.on_host_because.empty()) {
       codecs.on_host.push_back(made.on_host_because +
-                               "; until then its values cross the bus as fp32");
+                               ": its values cross the bus as fp32 and are coded on the host");
     }
     return std::move(made.codec);
   };

@@ -5,6 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "tests/support/device_stage.h"
+
 namespace shoal::test_support {
 namespace {
 
@@ -82,8 +84,14 @@ SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipelin
     return;
   }
   const std::uint32_t layers = swarm->shape_.layers, stages = swarm->options_.stages;
-  model_ = std::make_unique<TinyStage>(
-      swarm->shape_, model::StageRange{layers * stage / stages, layers * (stage + 1) / stages}, 77);
+  const model::StageRange range{layers * stage / stages, layers * (stage + 1) / stages};
+  if (swarm->options_.on_device && swarm->options_.on_device(stage)) {
+    const auto device = std::make_shared<FakeDevice>();
+    model_ = std::make_unique<DeviceStage>(swarm->shape_, range, 77, device);
+    home_ = ValuesOf(device);
+    return;
+  }
+  model_ = std::make_unique<TinyStage>(swarm->shape_, range, 77);
 }
 
 SimSwarm::Peer::~Peer() = default;
@@ -129,6 +137,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   deps.store = store_executor_.get();
   deps.hub = hub_.get();
   deps.model = model_.get();
+  deps.home = home_;
   deps.delta_store = store_.get();
   deps.data = swarm_->data_;
   deps.mediator = this;

@@ -51,6 +51,8 @@ struct SwarmOptions {
   bool adamw = false;
   bool units = false;  // stages hold their parameters unit by unit
   double clip_norm = 1;
+  // Stages whose values lie on a FakeDevice; null: none. Not with `new_model`.
+  std::function<bool(std::uint32_t stage)> on_device;
   std::uint64_t run_steps = 100;
   unsigned seed = 1;
   double bytes_per_second = 0;
@@ -175,6 +177,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   std::unique_ptr<Executor> control_, compute_, codec_, store_executor_;
   std::unique_ptr<net::LinkHub> hub_;
   std::unique_ptr<model::StageModel> model_;
+  std::shared_ptr<const compression::ValueHome> home_;  // null: the host
   std::unique_ptr<storage::DeltaStore> store_;
   std::unique_ptr<pipeline::StageRunner> runner_;
   bool ready_ = false;
