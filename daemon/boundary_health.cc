@@ -97,6 +97,11 @@ std::vector<HealthEntry> BoundaryHealth(const StatusSnapshot& snapshot) {
     CheckDelta(snapshot, end, &health);
     CheckMisses(snapshot, end, &health);
   }
+  for (const std::string& text : snapshot.runner.on_host) {
+    health.push_back({"on_host", text,
+                      "nothing where the line is slower; else take a codec or replica method that "
+                      "has a GPU form (docs/algorithms/gpu.md)"});
+  }
   if (keeps_m && snapshot.target_epochs > 0 && snapshot.target_epochs <= 1) {
     health.push_back({"aqsgd_single_epoch",
                       "this run visits no sample twice, so aqsgd never sends a change",

@@ -1,5 +1,5 @@
 // BoundaryHealth: says in words when AQ-SGD does not do for this run what it should, from the
-// figures of the boundaries. Pure. Thread: any.
+// figures of the boundaries, and what a GPU leaves to the host. Pure. Thread: any.
 
 #ifndef SHOAL_DAEMON_BOUNDARY_HEALTH_H_
 #define SHOAL_DAEMON_BOUNDARY_HEALTH_H_
@@ -15,7 +15,7 @@ struct HealthEntry {
   std::string code, text, fix;
 };
 
-// Codes: aqsgd_single_epoch, delta_guard, delta_large, delta_store_misses, delta_mismatch.
+// Codes: aqsgd_single_epoch, delta_guard, delta_large, delta_store_misses, delta_mismatch, on_host.
 std::vector<HealthEntry> BoundaryHealth(const StatusSnapshot& snapshot);
 
 }  // namespace shoal::daemon

@@ -142,9 +142,9 @@ StatusList TimeValues(const pipeline::ActivityTimes& time) {
   return parts;
 }
 
-StatusValue HostCodecs(const pipeline::RunnerStats& runner) {
+StatusValue OnHost(const pipeline::RunnerStats& runner) {
   std::string text;
-  for (const std::string& codec : runner.host_codecs) text += (text.empty() ? "" : "; ") + codec;
+  for (const std::string& part : runner.on_host) text += (text.empty() ? "" : "; ") + part;
   return text.empty() ? StatusValue() : StatusValue(text);
 }
 
@@ -165,7 +165,7 @@ StatusObject WorkValues(const StatusSnapshot& snapshot) {
           {"decodeMs", runner.decode_ms},
           {"storeMs", runner.store_ms},
           {"codecDeviceMs", runner.codec_device_ms},
-          {"hostCodecs", HostCodecs(runner)},
+          {"onHost", OnHost(runner)},
           {"time", TimeValues(runner.time)}};
 }
 

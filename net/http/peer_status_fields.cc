@@ -122,9 +122,9 @@ constexpr StatusField kFields[] = {
         .Metric("shoal_phase_seconds_total", "phase=store", kPhases),
     Number("work.codecDeviceMs", kMilliseconds, "Time of the GPU that codecs took.")
         .Metric("shoal_codec_device_seconds_total"),
-    Text("work.hostCodecs",
-         "Codecs for which the GPU copies values to the host, and why; null: none.")
-        .Label("codecs on the host"),
+    Text("work.onHost",
+         "What works on the host though values lie on the GPU, and what it costs; null: nothing.")
+        .Label("on the host"),
     Object("work.time[]", "Time since the links opened by activity, without gaps.")
         .ItemLabels("activity"),
     Text("work.time[].activity", "What the stage's compute did or waited for.")

@@ -109,8 +109,8 @@ struct RunnerStats : replica::ReplicaStats, TransferStats, ComputeStats {
   std::vector<BoundaryStats> boundaries;  // the previous one first
   ActivityTimes time;                     // of compute, since the links opened
   double codec_device_ms = 0;             // of the device's time, that codecs took, in total
-  // Codecs whose values a device copies to the host, and why (value_home.h).
-  std::vector<std::string> host_codecs;
+  // What works on the host though values lie on a device (value_home.h), and what that costs.
+  std::vector<std::string> on_host;
 };
 
 // All outlive the runner; model, store and control also what was posted to the other executors:

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/units.h"
 #include "pipeline/boundary/boundary.h"
 #include "pipeline/compute/step_compute.h"
 #include "pipeline/compute/step_evaluation.h"
@@ -62,8 +63,12 @@ Activity ActivityOf(model::Pass pass) {
 struct RunnerCodecs {
   std::shared_ptr<const compression::ValueHome> home;
   std::shared_ptr<const compression::MessageCodec> forward, backward, evaluation;
-  std::vector<std::string> on_host;  // as RunnerStats::host_codecs
+  std::vector<std::string> on_host;  // as RunnerStats has it
 };
+
+void LogOnHost(const std::string& text) {
+  SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
+}
 
 Result<RunnerCodecs> MakeCodecs(const RunnerConfig& config,
                                 std::shared_ptr<const compression::ValueHome> home) {
@@ -91,6 +96,7 @@ class Runner final : public StageRunner {
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
         codecs_(std::move(codecs)),
+        on_host_(codecs_.on_host),
         generation_(dependencies.control,
                     [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
         activity_(&dependencies.control->clock()),
@@ -127,6 +133,7 @@ class Runner final : public StageRunner {
   void FillMember();
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
+  void NoteExchange(const ModelFacts& facts, const std::string& method);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MakeCompute();
@@ -149,6 +156,7 @@ class Runner final : public StageRunner {
   const RunnerResources resources_;
   const net::GenerationLinks links_;
   const RunnerCodecs codecs_;
+  std::vector<std::string> on_host_;
   Generation generation_;
   TransferStats transfers_;
   ComputeStats computed_;
@@ -310,6 +318,17 @@ void Runner::ResetModel() {
       });
 }
 
+// Exchanges take gradients out of the model and put their sums back.
+void Runner::NoteExchange(const ModelFacts& facts, const std::string& method) {
+  std::uint64_t bytes = 0;
+  for (const model::TensorLayout& tensor : config_.pipelines > 1 ? facts.layout : facts.shared) {
+    bytes += tensor.size * sizeof(float);
+  }
+  on_host_.push_back("replica method " + method + " works on the host: " + FormatBytes(bytes) +
+                     " of gradients cross the bus in each step, and their sums back");
+  LogOnHost(on_host_.back());
+}
+
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   if (!facts.shared.empty() && (!group_ || group_->shared_group() == nullptr)) {
     return FailedPrecondition(
@@ -327,6 +346,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
     context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.shared);
     context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
   }
+  if (group_ && !codecs_.home->on_host()) NoteExchange(facts, context.method.spec);
   context.layout = facts.layout;
   context.units = facts.units;
   SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
@@ -517,7 +537,7 @@ RunnerStats Runner::stats() const {
   static_cast<replica::ReplicaStats&>(stats) = member_.stats;
   stats.time = activity_.used();
   stats.codec_device_ms = codecs_.home->device_ms();
-  stats.host_codecs = codecs_.on_host;
+  stats.on_host = on_host_;
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());
   return stats;
@@ -598,9 +618,7 @@ Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
   SHOAL_CHECK(dependencies.mediator != nullptr);
   SHOAL_RETURN_IF_ERROR(
       CheckRunnerResources(config, dependencies, *codecs.forward, *codecs.backward));
-  for (const std::string& codec : codecs.on_host) {
-    SHOAL_LOG(kWarning, "pipeline", "codec.on_host", {"codec", codec});
-  }
+  for (const std::string& text : codecs.on_host) LogOnHost(text);
   return std::unique_ptr<StageRunner>(
       std::make_unique<Runner>(config, dependencies, std::move(codecs)));
 }

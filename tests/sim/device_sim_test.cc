@@ -56,7 +56,7 @@ Trained Train(const SwarmOptions& options) {
   Trained trained{swarm.SaveWeights(), swarm.losses_, {}, {}};
   for (const auto& [step, loss] : swarm.held_out_) trained.held_out.push_back(loss.sum);
   for (std::uint32_t stage = 0; stage < options.stages; ++stage) {
-    trained.on_host.push_back(swarm.at(stage, 0).runner_->stats().host_codecs.size());
+    trained.on_host.push_back(swarm.at(stage, 0).runner_->stats().on_host.size());
   }
   EXPECT_EQ(swarm.checksums_compared_ > 0, options.forward.starts_with("aqsgd"));
   EXPECT_TRUE(swarm.checksum_mismatches_.empty());
@@ -87,7 +87,8 @@ TEST_P(OnDevice, TrainingIsThatOfTheHostToTheBit) {
     EXPECT_EQ(there.held_out, host.held_out);
     EXPECT_FALSE(there.held_out.empty());
     for (std::uint32_t stage = 0; stage < options.stages; ++stage) {
-      EXPECT_EQ(there.on_host[stage], where[stage] ? GetParam().on_host : 0U) << stage;
+      // The replica method is always on the host.
+      EXPECT_EQ(there.on_host[stage], where[stage] ? GetParam().on_host + 1 : 0U) << stage;
     }
   }
 }

@@ -43,6 +43,13 @@ TEST(BoundaryHealthTest, SaysNothingOfWhatIsWell) {
   EXPECT_THAT(Codes(s), IsEmpty());
 }
 
+TEST(BoundaryHealthTest, WhatAGpuLeavesToTheHostIsSaid) {
+  StatusSnapshot s = Well();
+  s.runner.on_host = {"codec lowrank:rank=4 has no form on a device"};
+  EXPECT_THAT(Codes(s), ElementsAre("on_host"));
+  EXPECT_EQ(BoundaryHealth(s)[0].text, s.runner.on_host[0]);
+}
+
 TEST(BoundaryHealthTest, LargeChangesCountFromTheThirdEpochOn) {
   StatusSnapshot s = Well();
   s.runner.boundaries[0].relative_delta.average = 0.31;
