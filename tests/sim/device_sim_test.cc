@@ -80,7 +80,7 @@ TEST_P(OnDevice, TrainingIsThatOfTheHostToTheBit) {
   for (const std::vector<bool>& where : {std::vector<bool>{true, false, true, true},
                                          {false, true, true, false},
                                          {true, true, true, true}}) {
-    options.on_device = [&](std::uint32_t stage) { return where[stage]; };
+    options.on_device = [&](std::uint32_t stage, std::uint32_t) { return where[stage]; };
     const Trained there = Train(options);
     EXPECT_EQ(there.weights, host.weights);
     EXPECT_EQ(there.losses, host.losses);
@@ -109,7 +109,7 @@ TEST_P(OnDevice, ALostGradientIsSkippedAsOnTheHost) {
     return swarm.SaveWeights();
   };
   const auto host = train();
-  options.on_device = [](std::uint32_t) { return true; };
+  options.on_device = [](std::uint32_t, std::uint32_t) { return true; };
   EXPECT_EQ(train(), host);
 }
 
@@ -142,7 +142,7 @@ TEST(OnDeviceSimTest, SegmentsAndResendsWork) {
     return swarm.SaveWeights();
   };
   const auto host = train();
-  options.on_device = [](std::uint32_t stage) { return stage != 2; };
+  options.on_device = [](std::uint32_t stage, std::uint32_t) { return stage != 2; };
   EXPECT_EQ(train(), host);
 }
 

@@ -8,8 +8,13 @@ namespace {
 
 class SimExecutor final : public Executor {
  public:
-  SimExecutor(SimWorld* world, std::string name, std::size_t threads, SimWorld::Cost cost)
-      : world_(world), name_(std::move(name)), cost_(std::move(cost)), free_(threads) {}
+  SimExecutor(SimWorld* world, std::string name, std::size_t threads, SimWorld::Cost cost,
+              SimWorld::Before before)
+      : world_(world),
+        name_(std::move(name)),
+        cost_(std::move(cost)),
+        before_(std::move(before)),
+        free_(threads) {}
   ~SimExecutor() override {
     for (std::uint64_t event : waiting_) world_->Cancel(event);
   }
@@ -37,6 +42,7 @@ class SimExecutor final : public Executor {
     *id = world_->At(when, [this, id, task = std::move(task)] {
       waiting_.erase(*id);
       const Executor* const before = std::exchange(current_, this);
+      if (before_) before_();
       task();
       current_ = before;
     });
@@ -48,6 +54,7 @@ class SimExecutor final : public Executor {
   SimWorld* const world_;
   const std::string name_;
   const SimWorld::Cost cost_;
+  const SimWorld::Before before_;
   std::vector<TimePoint> free_;  // by thread: when it is done with what was posted
   std::set<std::uint64_t> waiting_;
 };
@@ -89,12 +96,14 @@ bool SimWorld::RunUntil(const std::function<bool()>& done, Duration limit) {
   return true;
 }
 
-std::unique_ptr<Executor> SimWorld::NewExecutor(std::string name, Cost cost) {
-  return NewPool(std::move(name), 1, std::move(cost));
+std::unique_ptr<Executor> SimWorld::NewExecutor(std::string name, Cost cost, Before before) {
+  return NewPool(std::move(name), 1, std::move(cost), std::move(before));
 }
 
-std::unique_ptr<Executor> SimWorld::NewPool(std::string name, std::size_t threads, Cost cost) {
-  return std::make_unique<SimExecutor>(this, std::move(name), threads, std::move(cost));
+std::unique_ptr<Executor> SimWorld::NewPool(std::string name, std::size_t threads, Cost cost,
+                                            Before before) {
+  return std::make_unique<SimExecutor>(this, std::move(name), threads, std::move(cost),
+                                       std::move(before));
 }
 
 }  // namespace shoal::test_support

@@ -21,6 +21,7 @@ namespace shoal::test_support {
 class SimWorld final : public Clock {
  public:
   using Cost = std::function<Duration(const char* task)>;
+  using Before = std::function<void()>;
 
   TimePoint Now() const override { return now_; }
   // Runs `event` at `when` (not before now). Events of one instant run in order of scheduling.
@@ -34,11 +35,14 @@ class SimWorld final : public Clock {
   bool RunUntil(const std::function<bool()>& done, Duration limit);
   std::size_t pending() const { return events_.size(); }
 
-  // `cost`: virtual time a task takes; null: none. The destructor drops what was posted, as the end
-  // of a process does. Between two tasks the test itself runs, which stands for any thread.
-  std::unique_ptr<Executor> NewExecutor(std::string name, Cost cost = nullptr);
+  // `cost`: virtual time a task takes; null: none. `before` each task; null: nothing. The
+  // destructor drops what was posted, as the end of a process does. Between two tasks the test
+  // itself runs, which stands for any thread.
+  std::unique_ptr<Executor> NewExecutor(std::string name, Cost cost = nullptr,
+                                        Before before = nullptr);
   // Of several threads: a task starts on the first that is free.
-  std::unique_ptr<Executor> NewPool(std::string name, std::size_t threads, Cost cost = nullptr);
+  std::unique_ptr<Executor> NewPool(std::string name, std::size_t threads, Cost cost = nullptr,
+                                    Before before = nullptr);
 
  private:
   TimePoint now_{std::chrono::seconds(1000)};

@@ -73,10 +73,14 @@ SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipelin
   const auto cost = [swarm](int micros) {
     return [swarm, micros](const char*) { return swarm->Delay(micros); };
   };
-  control_ = swarm->world_.NewExecutor("control");
-  compute_ = swarm->world_.NewExecutor("compute", cost(4000));
-  codec_ = swarm->world_.NewExecutor("codec", cost(1000));
-  store_executor_ = swarm->world_.NewExecutor("store", cost(3000));
+  SimWorld::Before before;
+  if (swarm->options_.before_task) {
+    before = [swarm, stage, pipeline] { swarm->options_.before_task(stage, pipeline); };
+  }
+  control_ = swarm->world_.NewExecutor("control", nullptr, before);
+  compute_ = swarm->world_.NewExecutor("compute", cost(4000), before);
+  codec_ = swarm->world_.NewExecutor("codec", cost(1000), before);
+  store_executor_ = swarm->world_.NewExecutor("store", cost(3000), before);
   hub_ = swarm->network_.NewHub(id_, control_.get());
   store_ = storage::NewMemoryDeltaStore(swarm->options_.store_bytes_max);
   if (swarm->options_.new_model) {
@@ -85,7 +89,7 @@ SimSwarm::Peer::Peer(SimSwarm* swarm, std::uint32_t stage, std::uint32_t pipelin
   }
   const std::uint32_t layers = swarm->shape_.layers, stages = swarm->options_.stages;
   const model::StageRange range{layers * stage / stages, layers * (stage + 1) / stages};
-  if (swarm->options_.on_device && swarm->options_.on_device(stage)) {
+  if (swarm->options_.on_device && swarm->options_.on_device(stage, pipeline)) {
     const auto device = std::make_shared<FakeDevice>();
     model_ = std::make_unique<DeviceStage>(swarm->shape_, range, 77, device);
     home_ = ValuesOf(device);

@@ -51,8 +51,10 @@ struct SwarmOptions {
   bool adamw = false;
   bool units = false;  // stages hold their parameters unit by unit
   double clip_norm = 1;
-  // Stages whose values lie on a FakeDevice; null: none. Not with `new_model`.
-  std::function<bool(std::uint32_t stage)> on_device;
+  // Peers whose values lie on a FakeDevice; null: none. Not with `new_model`.
+  std::function<bool(std::uint32_t stage, std::uint32_t pipeline)> on_device;
+  // Before each task of a peer; null: nothing.
+  std::function<void(std::uint32_t stage, std::uint32_t pipeline)> before_task;
   std::uint64_t run_steps = 100;
   unsigned seed = 1;
   double bytes_per_second = 0;
