@@ -122,10 +122,10 @@ struct RunnerResources {
   Executor* codec = nullptr;
   Executor* store = nullptr;
   net::LinkHub* hub = nullptr;
-  model::StageModel* model = nullptr;                  // compute thread only
-  std::shared_ptr<const compression::ValueHome> home;  // where the model's values lie; null: host
+  model::StageModel* model = nullptr;                 // compute thread only
   storage::DeltaStore* delta_store = nullptr;         // store thread only; null if codecs keep no m
   std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
+  std::shared_ptr<const compression::ValueHome> home = nullptr;  // of the model; null: the host
 };
 
 }  // namespace shoal::pipeline

@@ -17,6 +17,7 @@
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
 #include "pipeline/runner/runner_checks.h"
+#include "pipeline/runner/runner_codecs.h"
 #include "replica/group_links.h"
 #include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
@@ -59,36 +60,6 @@ Activity ActivityOf(model::Pass pass) {
   return Activity::kBackwardWeights;
 }
 
-// Where the model's values lie, and the codecs for values there.
-struct RunnerCodecs {
-  std::shared_ptr<const compression::ValueHome> home;
-  std::shared_ptr<const compression::MessageCodec> forward, backward, evaluation;
-  std::vector<std::string> on_host;  // as RunnerStats has it
-};
-
-void LogOnHost(const std::string& text) {
-  SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
-}
-
-Result<RunnerCodecs> MakeCodecs(const RunnerConfig& config,
-                                std::shared_ptr<const compression::ValueHome> home) {
-  RunnerCodecs codecs;
-  codecs.home = home != nullptr ? std::move(home) : compression::HostValues();
-  const auto make =
-      [&](std::string_view spec) -> Result<std::shared_ptr<const compression::MessageCodec>> {
-    SHOAL_ASSIGN_OR_RETURN(compression::HomeCodec made, codecs.home->NewCodec(spec, config.hidden));
-    if (!made.on_host_because.empty()) {
-      codecs.on_host.push_back(made.on_host_because +
-                               ": its values cross the bus as fp32 and are coded on the host");
-    }
-    return std::move(made.codec);
-  };
-  SHOAL_ASSIGN_OR_RETURN(codecs.forward, make(config.forward_codec));
-  SHOAL_ASSIGN_OR_RETURN(codecs.backward, make(config.backward_codec));
-  SHOAL_ASSIGN_OR_RETURN(codecs.evaluation, make(kEvaluationCodec));
-  return codecs;
-}
-
 class Runner final : public StageRunner {
  public:
   Runner(const RunnerConfig& config, const Dependencies& dependencies, RunnerCodecs codecs)
@@ -96,12 +67,12 @@ class Runner final : public StageRunner {
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
         codecs_(std::move(codecs)),
-        on_host_(codecs_.on_host),
         generation_(dependencies.control,
                     [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
         activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
         notices_(dependencies.control) {
+    for (const std::string& text : codecs_.on_host) NoteOnHost(text);
     FillMember();
   }
   ~Runner() override { generation_.scope().Cancel(); }
@@ -133,6 +104,10 @@ class Runner final : public StageRunner {
   void FillMember();
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
+  void NoteOnHost(const std::string& text) {
+    SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
+    on_host_.push_back(text);
+  }
   void NoteExchange(const ModelFacts& facts, const std::string& method);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
@@ -324,9 +299,8 @@ void Runner::NoteExchange(const ModelFacts& facts, const std::string& method) {
   for (const model::TensorLayout& tensor : config_.pipelines > 1 ? facts.layout : facts.shared) {
     bytes += tensor.size * sizeof(float);
   }
-  on_host_.push_back("replica method " + method + " works on the host: " + FormatBytes(bytes) +
-                     " of gradients cross the bus in each step, and their sums back");
-  LogOnHost(on_host_.back());
+  NoteOnHost("replica method " + method + " works on the host: " + FormatBytes(bytes) +
+             " of gradients cross the bus in each step, and their sums back");
 }
 
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
@@ -614,11 +588,10 @@ std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
 Result<std::unique_ptr<StageRunner>> NewStageRunner(const RunnerConfig& config,
                                                     const StageRunner::Dependencies& dependencies) {
   SHOAL_RETURN_IF_ERROR(CheckRunnerConfig(config));
-  SHOAL_ASSIGN_OR_RETURN(RunnerCodecs codecs, MakeCodecs(config, dependencies.home));
+  SHOAL_ASSIGN_OR_RETURN(RunnerCodecs codecs, MakeRunnerCodecs(config, dependencies.home));
   SHOAL_CHECK(dependencies.mediator != nullptr);
   SHOAL_RETURN_IF_ERROR(
       CheckRunnerResources(config, dependencies, *codecs.forward, *codecs.backward));
-  for (const std::string& text : codecs.on_host) LogOnHost(text);
   return std::unique_ptr<StageRunner>(
       std::make_unique<Runner>(config, dependencies, std::move(codecs)));
 }

@@ -12,6 +12,7 @@
 #include "common/trace.h"
 #include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
+#include "tests/support/device_stage.h"
 #include "tests/support/loop_links.h"
 #include "tests/support/tiny_stage.h"
 
@@ -47,8 +48,11 @@ class TwoStages {
     void OnFailed(Status status, const PeerId*) override { swarm->End(status.ToString()); }
   };
 
-  explicit TwoStages(std::string backward = "direct:bits=8")
-      : backward_(std::move(backward)), data_(test_support::NewTinyData(shape_, 64)) {
+  // `on_device`: values of the first stage lie on a device.
+  explicit TwoStages(std::string backward = "direct:bits=8", bool on_device = false)
+      : backward_(std::move(backward)),
+        on_device_(on_device),
+        data_(test_support::NewTinyData(shape_, 64)) {
     for (std::uint32_t s = 0; s < 2; ++s) MakeStage(s);
   }
   ~TwoStages() {
@@ -66,6 +70,8 @@ class TwoStages {
     if (!ended_.wait_for(lock, std::chrono::minutes(2), [this] { return over_; })) return "hangs";
     return why_;
   }
+  // After Train.
+  std::uint64_t WeightChecksum(std::uint32_t s) const { return stages_[s].model->WeightChecksum(); }
   void End(const std::string& why) {
     std::lock_guard lock(mutex_);
     if (!std::exchange(over_, true)) why_ = why;
@@ -89,7 +95,15 @@ class TwoStages {
   void MakeStage(std::uint32_t s) {
     Stage& stage = stages_[s];
     stage.swarm = this;
-    stage.model = std::make_unique<TinyStage>(shape_, model::StageRange{2 * s, 2 * s + 2}, 5);
+    const model::StageRange range{2 * s, 2 * s + 2};
+    std::shared_ptr<const compression::ValueHome> home;
+    if (on_device_ && s == 0) {
+      const auto device = std::make_shared<test_support::FakeDevice>();
+      stage.model = std::make_unique<test_support::DeviceStage>(shape_, range, 5, device);
+      home = test_support::ValuesOf(device);
+    } else {
+      stage.model = std::make_unique<TinyStage>(shape_, range, 5);
+    }
     RunnerConfig config;
     config.run = kRun;
     config.generation = 1;
@@ -103,7 +117,7 @@ class TwoStages {
     config.backward_codec = backward_;
     StageRunner::Dependencies deps{
         {control_.get(), stage.compute.get(), stage.codec.get(), stage.store_thread.get(), &hub_,
-         stage.model.get(), stage.store.get(), data_},
+         stage.model.get(), stage.store.get(), data_, home},
         &stage};
     auto runner = NewStageRunner(config, deps);
     ASSERT_TRUE(runner.ok()) << runner.status().ToString();
@@ -157,6 +171,7 @@ class TwoStages {
   }
 
   const std::string backward_;
+  const bool on_device_;
   const TinyShape shape_;
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
   test_support::LoopNet loop_{control_.get()};
@@ -217,10 +232,19 @@ TEST(ThreadsTest, AMicroBatchPassesExactlyTheDocumentedEventsOnTheDocumentedThre
   }
 }
 
+TEST(ThreadsTest, ADeviceServesTheThreadsThatAskIt) {
+  TwoStages host, there("direct:bits=8", /*on_device=*/true);
+  EXPECT_EQ(host.Train(), "");
+  EXPECT_EQ(there.Train(), "");
+  EXPECT_EQ(there.WeightChecksum(0), host.WeightChecksum(0));
+  EXPECT_EQ(there.WeightChecksum(1), host.WeightChecksum(1));
+}
+
 TEST(ThreadsTest, DestructionWhileEverythingRunsIsSafe) {
   for (int i = 0; i < 20; ++i) {
-    auto swarm = std::make_unique<TwoStages>(i % 2 == 0 ? "topk:ratio=0.2,bits=8,feedback=on"
-                                                        : "lowrank:rank=2,epilogue=false,lazy=on");
+    auto swarm = std::make_unique<TwoStages>(
+        i % 2 == 0 ? "topk:ratio=0.2,bits=8,feedback=on" : "lowrank:rank=2,epilogue=false,lazy=on",
+        /*on_device=*/i % 4 < 2);
     std::thread ender([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(150 * i));
       swarm->End("stopped by the test");
