@@ -63,6 +63,7 @@ class CudaQueue : public DeviceQueue {
   }
   void Free(std::byte* memory) override {
     if (memory_ == nullptr) return Note(cudaFree(memory));
+    Note(cudaSetDevice(memory_->device()));
     // Others may get it at once.
     Note(cudaStreamSynchronize(stream_));
     const auto allocated = sizes_.find(memory);
@@ -78,7 +79,11 @@ class CudaQueue : public DeviceQueue {
                              " bytes of page-locked memory could not be had (" + Reason(error) +
                              "); raise the limit of locked memory, or use smaller micro-batches");
   }
-  void FreeHost(std::byte* memory) override { Note(cudaFreeHost(memory)); }
+  void FreeHost(std::byte* memory) override {
+    // On another device the call would start a context there.
+    if (memory_ != nullptr) Note(cudaSetDevice(memory_->device()));
+    Note(cudaFreeHost(memory));
+  }
 
   void ToDevice(std::byte* to, const void* from, std::size_t bytes) override {
     if (bytes > 0) Note(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));

@@ -16,18 +16,20 @@ constexpr std::int64_t kPieceValues = 1 << 16;
 std::uint64_t FrozenTensor::bytes() const {
   std::uint64_t bytes = kept_.defined() ? kept_.nbytes() : 0;
   for (const std::vector<std::byte>& codes : codes_) bytes += codes.size();
-  return bytes;
+  return bytes + (device_codes_ ? device_codes_->bytes() : 0);
 }
 
 void FrozenTensor::Set(at::Tensor kept) {
   kept_ = std::move(kept);
   weight_.reset();
   codes_.clear();
+  device_codes_.reset();
 }
 
 void FrozenTensor::Set(const StoredWeight& weight, const storage::TensorMap& tensors) {
-  kept_ = at::Tensor();
-  codes_.clear();
+  Set(at::Tensor());
+  device_codes_ = NewDeviceCodes(weight, device_);
+  if (device_codes_ != nullptr) return;
   storage::TensorMap copied;
   for (const std::string& name : weight.names) {
     const storage::TensorView& view = tensors.at(name);
@@ -39,7 +41,8 @@ void FrozenTensor::Set(const StoredWeight& weight, const storage::TensorMap& ten
   weight_ = std::move(*own);
 }
 
-at::Tensor FrozenTensor::Floats() const {
+at::Tensor FrozenTensor::Floats(at::ScalarType decoded) const {
+  if (device_codes_ != nullptr) return device_codes_->Decode(decoded);
   if (!weight_) return kept_;
   const at::Tensor values = at::empty(weight_->shape, at::kFloat);
   float* const to = values.mutable_data_ptr<float>();
@@ -47,17 +50,17 @@ at::Tensor FrozenTensor::Floats() const {
     weight_->Decode(static_cast<std::size_t>(begin),
                     {to + begin, static_cast<std::size_t>(end - begin)});
   });
-  return values.to(device_);
+  return values.to(decoded);
 }
 
-at::Tensor FrozenTensor::ForProduct() const { return Floats().to(compute_); }
+at::Tensor FrozenTensor::ForProduct() const { return Floats(compute_).to(compute_); }
 
 at::Tensor FrozenTensor::Rows(const at::Tensor& ids) const {
-  return Floats().index_select(0, ids).to(at::kFloat);
+  return Floats(at::kFloat).index_select(0, ids).to(at::kFloat);
 }
 
 at::Tensor FrozenTensor::Rows(std::int64_t first, std::int64_t count) const {
-  return Floats().narrow(0, first, count).to(at::kFloat);
+  return Floats(at::kFloat).narrow(0, first, count).to(at::kFloat);
 }
 
 }  // namespace shoal::model

@@ -1,5 +1,6 @@
 // A tensor that training leaves as it is, in the format that it is kept in: a number format, or the
-// codes of int8 and nf4, which are decoded for each use (Dettmers et al., "QLoRA", 2023).
+// codes of int8 and nf4, which are decoded for each use (Dettmers et al., "QLoRA", 2023), where the
+// products are.
 //
 // Internal to model/; throws what LibTorch throws. Thread: compute.
 
@@ -9,9 +10,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "model/blocks/device_codes.h"
 #include "model/quantized/stored_weight.h"
 
 namespace shoal::model {
@@ -38,13 +41,15 @@ class FrozenTensor {
   at::Tensor Rows(std::int64_t first, std::int64_t count) const;
 
  private:
-  at::Tensor Floats() const;  // in the format that it is kept in; of codes: fp32
+  // In the format that it is kept in; codes become `decoded`.
+  at::Tensor Floats(at::ScalarType decoded) const;
 
   const at::ScalarType compute_;
   const at::Device device_;
   at::Tensor kept_;                            // undefined: codes
   std::vector<std::vector<std::byte>> codes_;  // that weight_ shows
   std::optional<StoredWeight> weight_;
+  std::unique_ptr<const DeviceCodes> device_codes_;  // in their place on a device
 };
 
 }  // namespace shoal::model

@@ -18,8 +18,9 @@ ARROWS = {
     "model/families": {"common", "storage"},
     "model/exports": {"common", "dataset", "dataset/chat", "model/families", "model/quantized",
                       "storage"},
+    "model/device": {"common"},
     "model/quantized": {"common", "storage"},
-    "model": {"common", "storage", "optimizer", "model/families", "model/quantized"},
+    "model": {"common", "storage", "optimizer", "model/device", "model/families", "model/quantized"},
     "replica": {"common", "compression", "replica/methods", "replica/collective", "optimizer",
                 "net", "model", "model/families"},
     "pipeline": {"common", "compression", "replica", "replica/methods", "optimizer", "storage",
@@ -35,7 +36,7 @@ ARROWS = {
 
 # A module whose namespace is not its folder's last name.
 NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/families": "model",
-              "model/exports": "model", "model/quantized": "model"}
+              "model/exports": "model", "model/quantized": "model", "model/device": "model"}
 
 # Folders within a module, the lowest first -> the others of the module that they may include, "."
 # for files directly in the module. A folder's subfolders are folders of their own. A module with an
