@@ -15,9 +15,10 @@
 #include <string>
 #include <string_view>
 
+#include "common/buffer.h"
 #include "common/status.h"
-#include "common/value_block.h"
 #include "compression/api/codec.h"
+#include "compression/api/vector_op.h"
 
 namespace shoal::compression {
 
@@ -38,12 +39,16 @@ class ValueHome {
   virtual Result<HomeCodec> NewCodec(std::string_view spec, std::uint32_t hidden) const = 0;
 
   // Values of any content. Resource exhausted where the device has no more memory.
-  virtual Result<ValueBlock> Allocate(std::size_t count) const = 0;
+  virtual Result<Buffer> Allocate(std::size_t count) const = 0;
   // Whether all values are finite and of magnitudes up to `most`.
   virtual Result<bool> AllWithin(std::span<const float> values, float most) const = 0;
   virtual Status Zero(std::span<float> values) const = 0;
-  // `to` is memory of the host, as large as `from`.
-  virtual Status CopyToHost(std::span<const float> from, std::span<float> to) const = 0;
+  // As many values as `to` has in `from`, but for kScale, which takes none.
+  virtual Status Update(VectorOp op, std::span<const float> from, float factor,
+                        std::span<float> to) const = 0;
+  // The bytes are memory of the host, four for each value.
+  virtual Status CopyToHost(std::span<const float> from, std::span<std::byte> to) const = 0;
+  virtual Status CopyFromHost(std::span<const std::byte> from, std::span<float> to) const = 0;
   // Time that the device spent on codecs, in all; 0 on the host.
   virtual double device_ms() const { return 0; }
 };

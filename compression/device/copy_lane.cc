@@ -34,31 +34,29 @@ Result<Borrowed<CopyLane>> CopyLanes::Take() {
   return Borrowed<CopyLane>(&idle_, std::move(lane));
 }
 
-Status CopyLanes::ToHost(std::span<const float> from, std::span<float> to) {
-  SHOAL_CHECK(from.size() == to.size());
+Status CopyLanes::ToHost(std::span<const float> from, std::span<std::byte> to) {
+  SHOAL_CHECK(from.size_bytes() == to.size());
   SHOAL_ASSIGN_OR_RETURN(auto lane, Take());
-  constexpr std::size_t kPiece = kPieceBytes / sizeof(float);
-  for (std::size_t at = 0; at < from.size(); at += kPiece) {
-    const auto part = from.subspan(at, std::min(kPiece, from.size() - at));
-    SHOAL_ASSIGN_OR_RETURN(std::byte* const staging, lane->Staging(part.size_bytes()));
-    lane->queue().ToHost(staging, reinterpret_cast<const std::byte*>(part.data()),
-                         part.size_bytes());
+  const auto* const source = reinterpret_cast<const std::byte*>(from.data());
+  for (std::size_t at = 0; at < to.size(); at += kPieceBytes) {
+    const std::size_t bytes = std::min(kPieceBytes, to.size() - at);
+    SHOAL_ASSIGN_OR_RETURN(std::byte* const staging, lane->Staging(bytes));
+    lane->queue().ToHost(staging, source + at, bytes);
     SHOAL_RETURN_IF_ERROR(lane->queue().Wait());
-    std::memcpy(to.data() + at, staging, part.size_bytes());
+    std::memcpy(to.data() + at, staging, bytes);
   }
   return Status::Ok();
 }
 
-Status CopyLanes::ToDevice(std::span<const float> from, std::span<float> to) {
-  SHOAL_CHECK(from.size() == to.size());
+Status CopyLanes::ToDevice(std::span<const std::byte> from, std::span<float> to) {
+  SHOAL_CHECK(from.size() == to.size_bytes());
   SHOAL_ASSIGN_OR_RETURN(auto lane, Take());
-  constexpr std::size_t kPiece = kPieceBytes / sizeof(float);
-  for (std::size_t at = 0; at < from.size(); at += kPiece) {
-    const auto part = from.subspan(at, std::min(kPiece, from.size() - at));
-    SHOAL_ASSIGN_OR_RETURN(std::byte* const staging, lane->Staging(part.size_bytes()));
-    std::memcpy(staging, part.data(), part.size_bytes());
-    lane->queue().ToDevice(reinterpret_cast<std::byte*>(to.data() + at), staging,
-                           part.size_bytes());
+  auto* const target = reinterpret_cast<std::byte*>(to.data());
+  for (std::size_t at = 0; at < from.size(); at += kPieceBytes) {
+    const std::size_t bytes = std::min(kPieceBytes, from.size() - at);
+    SHOAL_ASSIGN_OR_RETURN(std::byte* const staging, lane->Staging(bytes));
+    std::memcpy(staging, from.data() + at, bytes);
+    lane->queue().ToDevice(target + at, staging, bytes);
     SHOAL_RETURN_IF_ERROR(lane->queue().Wait());
   }
   return Status::Ok();

@@ -55,8 +55,9 @@ class CopyLanes {
   // Its queue is in use by its own stream.
   Result<Borrowed<CopyLane>> Take();
 
-  Status ToHost(std::span<const float> from, std::span<float> to);
-  Status ToDevice(std::span<const float> from, std::span<float> to);
+  // Bytes of ordinary memory, four for each value.
+  Status ToHost(std::span<const float> from, std::span<std::byte> to);
+  Status ToDevice(std::span<const std::byte> from, std::span<float> to);
 
   // Time of the device that codecs took; they tell.
   void AddDeviceTime(double ms) { device_ms_.fetch_add(ms, std::memory_order_relaxed); }

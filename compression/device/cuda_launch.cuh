@@ -33,6 +33,7 @@ void Launch(const SelectJob& job, cudaStream_t stream);
 void Launch(const StatsJob& job, cudaStream_t stream);
 void Launch(const TileJob& job, cudaStream_t stream);
 void Launch(const TokenJob& job, cudaStream_t stream);
+void Launch(const VectorJob& job, cudaStream_t stream);
 
 inline constexpr std::uint32_t kThreads = 128;
 inline constexpr std::uint32_t kWarp = 32;

@@ -36,8 +36,8 @@ class DeviceValues final : public ValueHome {
     return made;
   }
 
-  Result<ValueBlock> Allocate(std::size_t count) const override {
-    return ValueBlock::OnDevice(memory_, count);
+  Result<Buffer> Allocate(std::size_t count) const override {
+    return Buffer::OnDevice(memory_, count * sizeof(float));
   }
 
   Result<bool> AllWithin(std::span<const float> values, float most) const override {
@@ -65,8 +65,18 @@ class DeviceValues final : public ValueHome {
     return lane->queue().Wait();
   }
 
-  Status CopyToHost(std::span<const float> from, std::span<float> to) const override {
+  Status Update(VectorOp op, std::span<const float> from, float factor,
+                std::span<float> to) const override {
+    SHOAL_CHECK(op == VectorOp::kScale || from.size() == to.size());
+    SHOAL_ASSIGN_OR_RETURN(auto lane, lanes_->Take());
+    lane->queue().Run(VectorJob{op, factor, to.size(), from.data(), to.data()});
+    return lane->queue().Wait();
+  }
+  Status CopyToHost(std::span<const float> from, std::span<std::byte> to) const override {
     return lanes_->ToHost(from, to);
+  }
+  Status CopyFromHost(std::span<const std::byte> from, std::span<float> to) const override {
+    return lanes_->ToDevice(from, to);
   }
 
   double device_ms() const override { return lanes_->device_ms(); }

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/value_block.h"
+#include "common/buffer.h"
 #include "compression/api/stateful_codec.h"
 
 namespace shoal::compression {
@@ -11,16 +11,17 @@ namespace {
 
 // Samples' values in the memory of the host.
 struct HostCopies {
-  ValueBlock values;
+  Buffer values;
   std::vector<std::span<const float>> samples;
 
   Status Fetch(std::span<const std::span<const float>> from, CopyLanes* lanes) {
     std::size_t count = 0;
     for (const auto& sample : from) count += sample.size();
-    values = ValueBlock(count);
-    std::span<float> rest = values.values();
+    values = Buffer(count * sizeof(float));
+    std::span<float> rest = values.floats();
     for (const auto& sample : from) {
-      SHOAL_RETURN_IF_ERROR(lanes->ToHost(sample, rest.first(sample.size())));
+      SHOAL_RETURN_IF_ERROR(
+          lanes->ToHost(sample, std::as_writable_bytes(rest.first(sample.size()))));
       samples.push_back(rest.first(sample.size()));
       rest = rest.subspan(sample.size());
     }
@@ -66,15 +67,15 @@ class HostFormCodec final : public MessageCodec, public StatefulCodec {
 
   Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
                 SampleShape shape, const RandomKey& key, std::span<Buffer> next_m) const override {
-    ValueBlock values(samples.size() * shape.values());
+    Buffer values(samples.size() * shape.values() * sizeof(float));
     std::vector<SampleToDecode> there(samples.begin(), samples.end());
     for (std::size_t i = 0; i < there.size(); ++i) {
       if (there[i].values.empty()) continue;
-      there[i].values = values.values().subspan(i * shape.values(), shape.values());
+      there[i].values = values.floats().subspan(i * shape.values(), shape.values());
     }
     SHOAL_RETURN_IF_ERROR(host_->Decode(payload, there, shape, key, next_m));
     for (std::size_t i = 0; i < there.size(); ++i) {
-      SHOAL_RETURN_IF_ERROR(lanes_->ToDevice(there[i].values, samples[i].values));
+      SHOAL_RETURN_IF_ERROR(lanes_->ToDevice(std::as_bytes(there[i].values), samples[i].values));
     }
     return Status::Ok();
   }

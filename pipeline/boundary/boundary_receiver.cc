@@ -257,7 +257,7 @@ std::optional<Activity> BoundaryReceiver::HeldUpBy(std::uint32_t mb) const {
   return activity;
 }
 
-ValueBlock BoundaryReceiver::Take(std::uint32_t mb) {
+Buffer BoundaryReceiver::Take(std::uint32_t mb) {
   SHOAL_ASSERT_ON(generation_->control());
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) Go(&At(mb, k), ReceiveEvent::kTake);
   return std::exchange(micro_batches_[mb].values, nullptr)->Take();

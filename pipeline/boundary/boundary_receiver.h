@@ -60,7 +60,7 @@ class BoundaryReceiver {
   // What holds up a micro-batch that is not decoded: nothing if not all of it has arrived.
   std::optional<Activity> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden, in the direction's home.
-  ValueBlock Take(std::uint32_t micro_batch);
+  Buffer Take(std::uint32_t micro_batch);
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }

@@ -75,12 +75,12 @@ void BoundarySender::Fetched(std::uint32_t mb, std::uint32_t segment,
   if (send.state == SendState::kEncoding) EncodeAll(mb, segment);
 }
 
-void BoundarySender::PutValues(std::uint32_t mb, ValueBlock values) {
+void BoundarySender::PutValues(std::uint32_t mb, Buffer values) {
   SHOAL_ASSERT_ON(generation_->control());
   Advance(mb + 1);
   const std::size_t samples = plan_.micro_batches[mb].samples.size();
   SentMicroBatch& micro_batch = micro_batches_[mb];
-  micro_batch.values = std::make_shared<const ValueBlock>(std::move(values));
+  micro_batch.values = std::make_shared<const Buffer>(std::move(values));
   stats_.Begin(mb, samples);
   micro_batch.resent.assign(samples, false);
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {

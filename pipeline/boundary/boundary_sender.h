@@ -28,7 +28,7 @@ struct ActivationSend {
 // What the transfers of a micro-batch share.
 struct SentMicroBatch {
   // Shared with the encoding tasks, and kept for a resend.
-  std::shared_ptr<const ValueBlock> values;
+  std::shared_ptr<const Buffer> values;
   std::vector<bool> resent;  // by position: any segment
 };
 
@@ -51,7 +51,7 @@ class BoundarySender {
   void Advance(std::uint32_t window);
   // rows x tokens x hidden, in the direction's home: each segment is encoded as soon as its m is
   // there, in order, and sent while the next one is being encoded.
-  void PutValues(std::uint32_t micro_batch, ValueBlock values);
+  void PutValues(std::uint32_t micro_batch, Buffer values);
   // The receiver lacks the m that these samples build on.
   Status OnResend(const net::Frame& frame);
   // The gradient, or the first of it, came back: the receiver has the activation. Does nothing a

@@ -57,10 +57,10 @@ Result<std::span<float>> ReceivedValues::Get() {
   if (block_.empty()) {
     SHOAL_ASSIGN_OR_RETURN(block_, home_->Allocate(count_));
   }
-  return block_.values();
+  return block_.floats();
 }
 
-ValueBlock ReceivedValues::Take() {
+Buffer ReceivedValues::Take() {
   MutexLock lock(mutex_);
   return std::move(block_);
 }

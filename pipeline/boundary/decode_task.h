@@ -26,13 +26,13 @@ class ReceivedValues {
   // All of them; the first call allocates them, which takes its time on a device.
   Result<std::span<float>> Get();
   // Once all are filled.
-  ValueBlock Take();
+  Buffer Take();
 
  private:
   const std::shared_ptr<const compression::ValueHome> home_;
   const std::size_t count_;
   Mutex mutex_;
-  ValueBlock block_ SHOAL_GUARDED_BY(mutex_);
+  Buffer block_ SHOAL_GUARDED_BY(mutex_);
 };
 
 // What a decoding made, beside the values: `images` are the samples' next m.

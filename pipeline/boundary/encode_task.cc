@@ -27,12 +27,12 @@ Result<bool> ReplaceLost(EncodeTask* task) {
   const std::size_t count = task->direction.segments.shape.values();
   for (const std::uint32_t position : task->positions) {
     const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
-    const auto values = task->values->values().subspan(at, count);
+    const auto values = task->values->floats().subspan(at, count);
     SHOAL_ASSIGN_OR_RETURN(const bool within, home.AllWithin(values, replica::kGradientMost));
     if (within) continue;
-    SHOAL_ASSIGN_OR_RETURN(ValueBlock zeros, home.Allocate(task->values->size()));
-    SHOAL_RETURN_IF_ERROR(home.Zero(zeros.values()));
-    task->values = std::make_shared<const ValueBlock>(std::move(zeros));
+    SHOAL_ASSIGN_OR_RETURN(Buffer zeros, home.Allocate(task->values->floats().size()));
+    SHOAL_RETURN_IF_ERROR(home.Zero(zeros.floats()));
+    task->values = std::make_shared<const Buffer>(std::move(zeros));
     return true;
   }
   return false;
@@ -42,7 +42,7 @@ Status EncodeOnLink(EncodeTask* task, Encoding* result) {
   const std::size_t count = task->direction.segments.shape.values();
   std::vector<std::span<const float>> samples;
   for (const std::uint32_t position : task->positions) {
-    samples.push_back(task->values->values().subspan(position * count, count));
+    samples.push_back(task->values->floats().subspan(position * count, count));
     net::FrameSample header;
     header.sample = task->samples[position];
     result->frame.samples.push_back(header);
@@ -70,7 +70,7 @@ Status EncodeSamples(EncodeTask* task, Encoding* result) {
         task->records.empty() ? nullptr : &task->records[position];
     const bool known = record != nullptr && record->has_value();
     const std::size_t at = task->direction.segments.Transfer(position, task->segment) * count;
-    samples.push_back({task->values->values().subspan(at, count),
+    samples.push_back({task->values->floats().subspan(at, count),
                        known ? (*record)->image.bytes() : std::span<const std::byte>()});
     net::FrameSample header;
     header.sample = task->samples[position];

@@ -32,7 +32,7 @@ struct EncodeTask {
   DirectionConfig direction;
   std::uint32_t segment;
   compression::RandomKey key;
-  std::shared_ptr<const ValueBlock> values;  // where direction.home says
+  std::shared_ptr<const Buffer> values;  // where direction.home says
   std::vector<std::uint32_t> positions;
   std::vector<SampleId> samples;   // of the whole micro-batch, as `records`
   BoundaryCache::Records records;  // empty: all are first visits

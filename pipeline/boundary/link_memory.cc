@@ -5,11 +5,11 @@ namespace shoal::pipeline {
 Result<std::vector<float>> LinkMemory::Sample(const compression::ValueHome& home,
                                               std::span<const float> values,
                                               std::size_t sample_values) {
-  ValueBlock copied;
+  Buffer copied;
   if (!home.on_host()) {
-    copied = ValueBlock(values.size());
-    SHOAL_RETURN_IF_ERROR(home.CopyToHost(values, copied.values()));
-    values = copied.values();
+    copied = Buffer(values.size_bytes());
+    SHOAL_RETURN_IF_ERROR(home.CopyToHost(values, copied.bytes()));
+    values = copied.floats();
   }
   std::vector<std::span<const float>> samples;
   for (std::size_t at = 0; at < values.size(); at += sample_values) {

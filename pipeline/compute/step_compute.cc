@@ -36,32 +36,32 @@ struct ForwardTask {
   std::shared_ptr<const dataset::PreparedData> data;
   bool first = false, last = false;
   model::MicroBatch micro_batch;  // its spans point into `rows`, but for the input
-  ValueBlock input;
+  Buffer input;
   std::size_t output_values = 0;
   BatchRows rows;  // once it has begun
   bool begun = false;
 };
 
 // The next part; whether more are left.
-Result<bool> ForwardNow(ForwardTask* task, ValueBlock* output, model::StepLoss* loss) {
+Result<bool> ForwardNow(ForwardTask* task, Buffer* output, model::StepLoss* loss) {
   if (!std::exchange(task->begun, true)) {
     SHOAL_RETURN_IF_ERROR(
         ReadRows(task->data.get(), task->first, task->last, &task->micro_batch, &task->rows));
     SHOAL_ASSIGN_OR_RETURN(*output, task->home->Allocate(task->output_values));
   }
   model::MicroBatch micro_batch = task->micro_batch;
-  if (!task->first) micro_batch.input = std::as_const(task->input).values();
-  return task->model->ForwardPart(micro_batch, output->values(), loss);
+  if (!task->first) micro_batch.input = std::as_const(task->input).floats();
+  return task->model->ForwardPart(micro_batch, output->floats(), loss);
 }
 
 // The next part, whose input gradient has `count` values; whether more are left.
 Result<bool> BackwardNow(model::StageModel* model, const compression::ValueHome& home,
-                         MicroBatchId id, const ValueBlock& output_gradient, std::size_t count,
-                         ValueBlock* input_gradient) {
-  if (input_gradient->size() != count) {
+                         MicroBatchId id, const Buffer& output_gradient, std::size_t count,
+                         Buffer* input_gradient) {
+  if (input_gradient->size() != count * sizeof(float)) {
     SHOAL_ASSIGN_OR_RETURN(*input_gradient, home.Allocate(count));
   }
-  return model->BackwardInputPart(id, output_gradient.values(), input_gradient->values());
+  return model->BackwardInputPart(id, output_gradient.floats(), input_gradient->floats());
 }
 
 model::Pass PassOf(OpKind kind) {
@@ -309,7 +309,7 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
 std::shared_ptr<Operation> StepCompute::BackwardInput(std::uint32_t mb) {
   const std::size_t values = plan_.micro_batches[mb].samples.size() * config_.sample.values();
   auto gradient =
-      std::make_shared<const ValueBlock>(next_ != nullptr ? next_->in().Take(mb) : ValueBlock());
+      std::make_shared<const Buffer>(next_ != nullptr ? next_->in().Take(mb) : Buffer());
   auto work = [model = resources_.model, home = resources_.home, id = Id(mb), gradient,
                count = previous_ != nullptr ? values : 0](Done* done) {
     const TimePoint traced = TraceStart();

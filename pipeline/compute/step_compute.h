@@ -84,7 +84,7 @@ class StepCompute {
  private:
   struct Done {
     Status status;
-    ValueBlock out;
+    Buffer out;
     model::StepLoss loss;
     double ms = 0;
     bool more = false;  // parts are left

@@ -27,20 +27,20 @@ namespace {
 constexpr compression::RandomKey kNoKey{};
 
 Status Decode(const compression::MessageCodec& codec, const Buffer& message, std::uint32_t rows,
-              compression::SampleShape sample, ValueBlock* values) {
+              compression::SampleShape sample, Buffer* values) {
   std::vector<compression::SampleToDecode> samples(rows);
   for (std::uint32_t r = 0; r < rows; ++r) {
-    samples[r].values = values->values().subspan(r * sample.values(), sample.values());
+    samples[r].values = values->floats().subspan(r * sample.values(), sample.values());
   }
   return codec.Decode(message.bytes(), samples, sample, kNoKey, {});
 }
 
 // Nothing where a value cannot be coded: it is not finite, or near the largest float.
-EvaluationMessage Encode(const compression::MessageCodec& codec, const ValueBlock& values,
+EvaluationMessage Encode(const compression::MessageCodec& codec, const Buffer& values,
                          std::uint32_t rows, compression::SampleShape sample) {
   std::vector<compression::SampleToEncode> samples(rows);
   for (std::uint32_t r = 0; r < rows; ++r) {
-    samples[r].values = values.values().subspan(r * sample.values(), sample.values());
+    samples[r].values = values.floats().subspan(r * sample.values(), sample.values());
   }
   Buffer message(codec.EncodedBytesMax(sample, rows));
   const Result<std::size_t> bytes = codec.Encode(
@@ -122,18 +122,18 @@ StepEvaluation::Done StepEvaluation::Evaluate(Task* task) {
     BatchRows rows;
     model::MicroBatch micro_batch = task->micro_batch;
     SHOAL_RETURN_IF_ERROR(ReadRows(task->data.get(), task->first, task->last, &micro_batch, &rows));
-    ValueBlock input;
+    Buffer input;
     if (!task->first) {
       SHOAL_ASSIGN_OR_RETURN(input, task->home->Allocate(micro_batch.rows * task->sample.values()));
       done.bad_input = true;
       SHOAL_RETURN_IF_ERROR(
           Decode(*task->codec, *task->input, micro_batch.rows, task->sample, &input));
       done.bad_input = false;
-      micro_batch.input = std::as_const(input).values();
+      micro_batch.input = std::as_const(input).floats();
     }
     const std::size_t values = task->last ? 0 : micro_batch.rows * task->sample.values();
-    SHOAL_ASSIGN_OR_RETURN(ValueBlock output, task->home->Allocate(values));
-    SHOAL_RETURN_IF_ERROR(task->model->Evaluate(micro_batch, output.values(), &done.loss));
+    SHOAL_ASSIGN_OR_RETURN(Buffer output, task->home->Allocate(values));
+    SHOAL_RETURN_IF_ERROR(task->model->Evaluate(micro_batch, output.floats(), &done.loss));
     if (!task->last) done.out = Encode(*task->codec, output, micro_batch.rows, task->sample);
     return Status::Ok();
   };

@@ -18,12 +18,13 @@
 #include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/jobs/tile_jobs.h"
 #include "compression/device/jobs/topk_jobs.h"
+#include "compression/device/jobs/vector_jobs.h"
 
 namespace shoal::compression {
 
 using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
                                EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RangeJob, RawJob,
-                               SelectJob, StatsJob, TileJob, TokenJob>;
+                               SelectJob, StatsJob, TileJob, TokenJob, VectorJob>;
 
 }  // namespace shoal::compression
 

@@ -40,7 +40,7 @@ class ValuesOnDevice : public testing::TestWithParam<Shape> {
   }
 
   // These values, where the stages there have them.
-  ValueBlock There(const std::vector<float>& values) {
+  Buffer There(const std::vector<float>& values) {
     const compression::SampleShape shape{
         static_cast<std::uint32_t>(values.size() / there_.spec().hidden), there_.spec().hidden};
     const auto host = compression::MakeCodec(compression::kLosslessCodec, shape.hidden).value();
@@ -49,15 +49,15 @@ class ValuesOnDevice : public testing::TestWithParam<Shape> {
     bytes.resize(
         host->Encode({&given, 1}, shape, {}, compression::DeltaMode::kDelta, bytes, {}, nullptr)
             .value());
-    ValueBlock block = home_->Allocate(values.size()).value();
+    Buffer block = home_->Allocate(values.size()).value();
     compression::SampleToDecode wanted;
-    wanted.values = block.values();
+    wanted.values = block.floats();
     EXPECT_TRUE(raw_->Decode(bytes, {&wanted, 1}, shape, {}, {}).ok());
     return block;
   }
-  std::vector<float> Here(const ValueBlock& block) {
-    std::vector<float> values(block.size());
-    EXPECT_TRUE(home_->CopyToHost(block.values(), values).ok());
+  std::vector<float> Here(const Buffer& block) {
+    std::vector<float> values(block.floats().size());
+    EXPECT_TRUE(home_->CopyToHost(block.floats(), std::as_writable_bytes(std::span(values))).ok());
     return values;
   }
   static void RunWeights(StageModel* stage, MicroBatchId id) {
@@ -80,26 +80,26 @@ TEST_P(ValuesOnDevice, GiveTheBitsOfTheHost) {
   MicroBatch given = AsMicroBatch(id, batch);
   StepLoss want_loss, got_loss;
   std::vector<float> want(values), want_gradient(values);
-  ValueBlock got = home_->Allocate(values).value(), got_gradient = home_->Allocate(values).value();
+  Buffer got = home_->Allocate(values).value(), got_gradient = home_->Allocate(values).value();
 
   ASSERT_TRUE(host_.stage(0).Forward(given, want, &want_loss).ok());
-  ASSERT_TRUE(there_.stage(0).Forward(given, got.values(), &got_loss).ok());
+  ASSERT_TRUE(there_.stage(0).Forward(given, got.floats(), &got_loss).ok());
   EXPECT_EQ(Here(got), want);
 
   given.input = want;
   ASSERT_TRUE(host_.stage(1).Forward(given, {}, &want_loss).ok());
-  const ValueBlock input = There(want);
-  given.input = input.values();
+  const Buffer input = There(want);
+  given.input = input.floats();
   ASSERT_TRUE(there_.stage(1).Forward(given, {}, &got_loss).ok());
   EXPECT_EQ(got_loss.sum, want_loss.sum);
 
   ASSERT_TRUE(host_.stage(1).BackwardInput(id, {}, want_gradient).ok());
-  ASSERT_TRUE(there_.stage(1).BackwardInput(id, {}, got_gradient.values()).ok());
+  ASSERT_TRUE(there_.stage(1).BackwardInput(id, {}, got_gradient.floats()).ok());
   EXPECT_EQ(Here(got_gradient), want_gradient);
 
   ASSERT_TRUE(host_.stage(0).BackwardInput(id, want_gradient, {}).ok());
-  const ValueBlock gradient = There(want_gradient);
-  ASSERT_TRUE(there_.stage(0).BackwardInput(id, gradient.values(), {}).ok());
+  const Buffer gradient = There(want_gradient);
+  ASSERT_TRUE(there_.stage(0).BackwardInput(id, gradient.floats(), {}).ok());
   for (std::size_t s = 0; s < 2; ++s) {
     RunWeights(&host_.stage(s), id);
     RunWeights(&there_.stage(s), id);
@@ -113,9 +113,9 @@ TEST_P(ValuesOnDevice, EvaluateAlike) {
   MicroBatch given = AsMicroBatch({}, batch);
   StepLoss loss;
   std::vector<float> want(values);
-  ValueBlock got = home_->Allocate(values).value();
+  Buffer got = home_->Allocate(values).value();
   ASSERT_TRUE(host_.stage(0).Evaluate(given, want, &loss).ok());
-  ASSERT_TRUE(there_.stage(0).Evaluate(given, got.values(), &loss).ok());
+  ASSERT_TRUE(there_.stage(0).Evaluate(given, got.floats(), &loss).ok());
   EXPECT_EQ(Here(got), want);
 }
 

@@ -36,7 +36,7 @@ class Placed {
     Touch(copy);
   }
 
-  std::span<float> At(std::size_t i) { return block_.values().subspan(i * count_, count_); }
+  std::span<float> At(std::size_t i) { return block_.floats().subspan(i * count_, count_); }
   std::vector<Values> Read(std::size_t samples) {
     std::vector<Values> read(samples);
     Touch([&] {
@@ -55,7 +55,7 @@ class Placed {
 
   FakeDevice* device_;
   std::size_t count_;
-  ValueBlock block_;
+  Buffer block_;
 };
 
 std::vector<std::byte> BytesOf(std::span<const std::byte> bytes) {
@@ -151,9 +151,9 @@ TEST_P(DeviceValuesTest, ForeignBytesAreErrorsAsOnTheHost) {
   const HomeCodec host = host_->NewCodec(GetParam(), kShape.hidden).value();
   const std::vector<std::byte> payload(9, std::byte{0x5a});
   const auto decode = [&](const ValueHome& home, const MessageCodec& codec) {
-    ValueBlock values = home.Allocate(kShape.values()).value();
+    Buffer values = home.Allocate(kShape.values()).value();
     SampleToDecode sample;
-    sample.values = values.values();
+    sample.values = values.floats();
     std::vector<Buffer> next(codec.keeps_m() ? 1 : 0);
     return codec.Decode(payload, {&sample, 1}, kShape, kKey, next).code();
   };
@@ -239,18 +239,38 @@ TEST_F(DeviceValuesTest, ZerosAndCopies) {
   const Values x = Awkward(5000, 3);
   Placed placed(*there_, device_.get(), {x});
   Values read(x.size());
-  ASSERT_TRUE(there_->CopyToHost(placed.At(0), read).ok());
+  ASSERT_TRUE(there_->CopyToHost(placed.At(0), std::as_writable_bytes(std::span(read))).ok());
   EXPECT_EQ(read, x);
   ASSERT_TRUE(there_->Zero(placed.At(0).subspan(10, 20)).ok());
-  ASSERT_TRUE(there_->CopyToHost(placed.At(0), read).ok());
+  ASSERT_TRUE(there_->CopyToHost(placed.At(0), std::as_writable_bytes(std::span(read))).ok());
   for (std::size_t i = 0; i < x.size(); ++i) EXPECT_EQ(read[i], i >= 10 && i < 30 ? 0 : x[i]);
+}
+
+TEST_F(DeviceValuesTest, VectorsBecomeThoseOfTheHost) {
+  const Values a = Awkward(3001, 4), b = Awkward(3001, 5);
+  for (const VectorOp op : {VectorOp::kCopy, VectorOp::kAdd, VectorOp::kSubtract, VectorOp::kScale,
+                            VectorOp::kAddScaled}) {
+    Values want = b;
+    Placed from(*there_, device_.get(), {a}), to(*there_, device_.get(), {b});
+    const auto update = [&](const ValueHome& home, std::span<const float> given,
+                            std::span<float> changed) {
+      if (op == VectorOp::kScale) given = {};
+      return home.Update(op, given, 0.3F, changed).ok();
+    };
+    ASSERT_TRUE(update(*host_, a, want));
+    ASSERT_TRUE(update(*there_, from.At(0), to.At(0)));
+    EXPECT_EQ(to.Read(1)[0], want) << static_cast<int>(op);
+  }
+  Placed sent(*there_, device_.get(), {a});
+  ASSERT_TRUE(there_->CopyFromHost(std::as_bytes(std::span(b)), sent.At(0)).ok());
+  EXPECT_EQ(sent.Read(1)[0], b);
 }
 
 TEST_F(DeviceValuesTest, MemoryComesBackAndRunsOut) {
   const auto small = std::make_shared<FakeDevice>(1 << 20);
   const auto home = ValuesOf(small);
   {
-    const ValueBlock block = home->Allocate(1000).value();
+    const Buffer block = home->Allocate(1000).value();
     EXPECT_TRUE(block.on_device());
     EXPECT_GE(small->allocated_bytes(), 4000U);
   }

@@ -12,6 +12,7 @@
 #include "compression/device/jobs/device_jobs.h"
 #include "compression/device/lane_images.h"
 #include "compression/device/lane_stats.h"
+#include "compression/device/lane_vectors.h"
 
 namespace shoal::compression {
 
@@ -151,6 +152,9 @@ inline void RunOnHost(const RangeJob& job) {
   OverGroupsOnHost(job, [&](const DeviceSample& sample, std::uint32_t group, Extremes& extremes) {
     RangeOfGroup(job, sample, group, extremes);
   });
+}
+inline void RunOnHost(const VectorJob& job) {
+  for (std::uint64_t i = 0; i < job.count; ++i) UpdateValue(job, i);
 }
 inline void RunOnHost(const TokenJob& job) {
   for (std::uint32_t s = 0; s < job.count; ++s) {
