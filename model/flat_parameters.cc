@@ -277,10 +277,12 @@ void FlatParameters::ZeroGradients() {
   }
 }
 
-void FlatParameters::Read(StateVector which, std::size_t first, std::span<float> values) const {
-  const auto copy = [](const at::Tensor& from, std::size_t at, std::span<float> to) {
+void FlatParameters::Read(StateVector which, std::size_t first, std::span<float> values,
+                          const std::string& where) const {
+  const auto options = at::TensorOptions(at::kFloat).device(c10::Device(where));
+  const auto copy = [&options](const at::Tensor& from, std::size_t at, std::span<float> to) {
     const auto count = static_cast<std::int64_t>(to.size());
-    at::from_blob(to.data(), {count}, at::kFloat)
+    at::from_blob(to.data(), {count}, options)
         .copy_(from.narrow(0, static_cast<std::int64_t>(at), count));
   };
   if (IsMoment(which)) return copy(tensors_->Moment(which), first, values);
@@ -292,12 +294,14 @@ void FlatParameters::Read(StateVector which, std::size_t first, std::span<float>
   }
 }
 
-void FlatParameters::Write(StateVector which, std::size_t first, std::span<const float> values) {
-  const auto copy = [](std::span<const float> from, const at::Tensor& to, std::size_t at) {
+void FlatParameters::Write(StateVector which, std::size_t first, std::span<const float> values,
+                           const std::string& where) {
+  const auto options = at::TensorOptions(at::kFloat).device(c10::Device(where));
+  const auto copy = [&options](std::span<const float> from, const at::Tensor& to, std::size_t at) {
     const auto count = static_cast<std::int64_t>(from.size());
     // from_blob wants a mutable pointer; the tensor is only read.
     to.narrow(0, static_cast<std::int64_t>(at), count)
-        .copy_(at::from_blob(const_cast<float*>(from.data()), {count}, at::kFloat));
+        .copy_(at::from_blob(const_cast<float*>(from.data()), {count}, options));
   };
   if (IsMoment(which)) return copy(values, tensors_->Moment(which), first);
   for (const Tensors::Block& block : tensors_->blocks) {

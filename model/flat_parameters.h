@@ -78,8 +78,11 @@ class FlatParameters {
 
   void ZeroGradients();
   // Values [first, first + values.size()) of a vector; the caller has checked the range.
-  void Read(StateVector which, std::size_t first, std::span<float> values) const;
-  void Write(StateVector which, std::size_t first, std::span<const float> values);
+  // `values` lie on `where`, as LibTorch spells it.
+  void Read(StateVector which, std::size_t first, std::span<float> values,
+            const std::string& where = "cpu") const;
+  void Write(StateVector which, std::size_t first, std::span<const float> values,
+             const std::string& where = "cpu");
   // Sum of squares of the gradients in fp64, without those of tensors of these names.
   double SquaredGradientNorm(const std::set<std::string>& skipped) const;
   // One AdamW update; `options.weight_decay` counts only where the entry decays. On the CPU it is

@@ -157,6 +157,16 @@ class StageModel {
   // outside of the vector is an error.
   virtual Status Read(StateVector which, std::size_t first, std::span<float> values) = 0;
   virtual Status Write(StateVector which, std::size_t first, std::span<const float> values) = 0;
+  // The same with values in the memory that values_memory() names; an error where that is none, or
+  // where the stage does not hold them.
+  virtual Status ReadThere(StateVector which, std::size_t first, std::span<float> values) {
+    static_cast<void>(which), static_cast<void>(first), static_cast<void>(values);
+    return FailedPrecondition("the stage has no values on a device");
+  }
+  virtual Status WriteThere(StateVector which, std::size_t first, std::span<const float> values) {
+    static_cast<void>(which), static_cast<void>(first), static_cast<void>(values);
+    return FailedPrecondition("the stage has no values on a device");
+  }
   // Those tensors of layout() that other stages hold, too (ModelSpec::SharedTensors), in order;
   // none if first and last stage are one. The gradients of all stages that share them must be
   // summed each step.

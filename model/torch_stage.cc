@@ -92,6 +92,8 @@ class TorchStage final : public StageModel, public HasNetwork {
   std::size_t state_size() const override { return parameters_.size(); }
   Status Read(StateVector which, std::size_t first, std::span<float> values) override;
   Status Write(StateVector which, std::size_t first, std::span<const float> values) override;
+  Status ReadThere(StateVector which, std::size_t first, std::span<float> values) override;
+  Status WriteThere(StateVector which, std::size_t first, std::span<const float> values) override;
   std::vector<TensorLayout> shared_tensors() const override;
 
   double SquaredGradientNorm(double scale) override;
@@ -137,6 +139,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   Status CheckWhole(const char* what) const;
   Status CheckTrains() const;
   Status CheckState(std::size_t first, std::size_t count) const;
+  Status CheckThere(StateVector which, std::size_t first, std::size_t count) const;
   // Moments are zero, and so are gradients.
   void ForgetOptimizer();
   // Whether values of a vector are in files.
@@ -364,6 +367,33 @@ Status TorchStage::Write(StateVector which, std::size_t first, std::span<const f
   return Guard("writing the stage's state", [&] {
     if (InFiles(which, first, values.size())) return files_->Write(which, first, values);
     parameters_.Write(which, first, values);
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::CheckThere(StateVector which, std::size_t first, std::size_t count) const {
+  SHOAL_RETURN_IF_ERROR(CheckState(first, count));
+  if (which != StateVector::kWeights) SHOAL_RETURN_IF_ERROR(CheckTrains());
+  if (values_memory_ == nullptr || InFiles(which, first, count)) {
+    return FailedPrecondition("the stage does not hold these values on a device");
+  }
+  return CheckGradients(which, first, count);
+}
+
+Status TorchStage::ReadThere(StateVector which, std::size_t first, std::span<float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckThere(which, first, values.size()));
+  return Guard("reading the stage's state", [&] {
+    parameters_.Read(which, first, values, parameters_.device());
+    fence_.AwaitAll();
+    return Status::Ok();
+  });
+}
+
+Status TorchStage::WriteThere(StateVector which, std::size_t first, std::span<const float> values) {
+  SHOAL_RETURN_IF_ERROR(CheckThere(which, first, values.size()));
+  return Guard("writing the stage's state", [&] {
+    parameters_.Write(which, first, values, parameters_.device());
+    fence_.AwaitAll();
     return Status::Ok();
   });
 }

@@ -19,8 +19,6 @@
 namespace shoal::replica {
 namespace {
 
-using model::StateVector;
-
 // A step's first round, and the one behind a wrong guess.
 constexpr std::uint64_t kRoundsPerStep = 2;
 
@@ -38,6 +36,7 @@ class GradientStep final : public ReplicaStep {
   void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  bool on_host() const override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
@@ -56,6 +55,10 @@ class GradientStep final : public ReplicaStep {
   Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
   bool Guessed(const ReduceOrder& order) const;
   bool exact() const;  // the running exchanges of the stage's own part, whatever the method
+  // Where what the bucket exchanges lies: the exchange may be on the host where the model is not.
+  std::shared_ptr<const compression::ValueHome> HomeOf(const Bucket& bucket) const {
+    return bucket.exchange->home().on_host() ? compression::HostValues() : member_->home;
+  }
   void Read(Bucket* bucket);
   void Exchange(Bucket* bucket);
   void OnSum(Bucket* bucket, Result<Buffer> sum);
@@ -125,6 +128,7 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.number = i;
     options.rounds_per_step = kRoundsPerStep;
     options.reuse_memory = true;
+    options.home = member_->home;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
     if (!part->shared()) {
@@ -192,9 +196,13 @@ void GradientStep::Read(Bucket* bucket) {
   bucket->begun = true;
   if (!bucket->layout.part->shared()) final_ = member_->control->clock().Now();
   auto read = [model = member_->model, part = bucket->layout.part, mark = member_->mark,
+               home = HomeOf(*bucket),
                values = std::move(bucket->spare)]() mutable -> Result<Buffer> {
-    values = Sized(std::move(values), part->values * sizeof(float));
-    SHOAL_RETURN_IF_ERROR(ReadGradients(model, *part, values.floats(), mark.get()));
+    if (values.size() != part->values * sizeof(float)) {
+      SHOAL_ASSIGN_OR_RETURN(values, home->Allocate(part->values));
+    }
+    SHOAL_RETURN_IF_ERROR(
+        ReadGradients(model, *part, values.floats(), mark.get(), kGradientMost, *home));
     return std::move(values);
   };
   scope_.Run(member_->compute, "gradients.read", std::move(read),
@@ -239,10 +247,9 @@ void GradientStep::OnSum(Bucket* bucket, Result<Buffer> sum) {
 
 void GradientStep::Write(Bucket* bucket) {
   auto write =
-      [model = member_->model, to = bucket->layout.part,
+      [model = member_->model, to = bucket->layout.part, home = HomeOf(*bucket),
        sum = std::move(*std::exchange(bucket->sum, std::nullopt))]() mutable -> Result<Buffer> {
-    SHOAL_RETURN_IF_ERROR(
-        WriteParameters(model, StateVector::kGradients, *to, std::as_const(sum).floats()));
+    SHOAL_RETURN_IF_ERROR(WriteGradients(model, *to, std::as_const(sum).floats(), *home));
     return std::move(sum);
   };
   scope_.Run(member_->compute, "gradients.write", std::move(write),
@@ -292,6 +299,12 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
                         order.learning_rate);
   };
   scope_.Run(member_->compute, "model.apply", std::move(apply), std::move(done));
+}
+
+bool GradientStep::on_host() const {
+  SHOAL_ASSERT_ON(*member_->control);
+  return std::ranges::any_of(
+      buckets_, [](const Bucket& bucket) { return bucket.exchange->home().on_host(); });
 }
 
 std::string GradientStep::Awaited(const PeerId** peer) const {

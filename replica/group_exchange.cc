@@ -21,11 +21,19 @@ Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
   exchange.epoch = config.generation;
   exchange.early_bytes_max += 2 * sizeof(float) * part.values;
   exchange.reuse_memory = options.reuse_memory;
-  SHOAL_ASSIGN_OR_RETURN(
-      std::unique_ptr<collective::Exchange> direct,
-      collective::NewDirectExchange(exchange, given.channel, member.control, given.compute));
   const MethodStep* const step = FindStep(method.entry->name);
-  if (step == nullptr || step->exchange == nullptr) return direct;
+  const bool alone = step == nullptr || step->exchange == nullptr;
+  const auto make = [&] {
+    return collective::NewDirectExchange(exchange, given.channel, member.control, given.compute);
+  };
+  if (given.home != nullptr && !given.home->on_host() && alone) {
+    exchange.home = given.home;
+    auto there = make();
+    if (there.ok() || there.status().code() != StatusCode::kUnimplemented) return there;
+    exchange.home = compression::HostValues();
+  }
+  SHOAL_ASSIGN_OR_RETURN(std::unique_ptr<collective::Exchange> direct, make());
+  if (alone) return direct;
   return step->exchange(member, method, part, given, std::move(direct));
 }
 

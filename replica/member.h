@@ -13,6 +13,7 @@
 #include "common/executor.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "compression/api/value_home.h"
 #include "model/stage_model.h"
 #include "replica/step_types.h"
 
@@ -45,6 +46,8 @@ struct Member {
   Executor* compute = nullptr;
   Executor* codec = nullptr;
   model::StageModel* model = nullptr;  // compute thread only
+  // Where the model's values lie (StageModel::values_memory).
+  std::shared_ptr<const compression::ValueHome> home = compression::HostValues();
   ReplicaStats stats = {};
   // Of the reductions of the stage group and of shared tensors, by member; empty: equal ones.
   // They change between steps only.

@@ -95,11 +95,33 @@ Status ReadParameters(model::StageModel* model, model::StateVector which,
 }
 
 Status ReadGradients(model::StageModel* model, const ParameterGroup& part, std::span<float> values,
-                     GradientMark* mark, float most) {
-  SHOAL_RETURN_IF_ERROR(ReadParameters(model, model::StateVector::kGradients, part, values));
-  if (compression::AllWithin(values, most)) return Status::Ok();
-  std::ranges::fill(values, 0.0F);
+                     GradientMark* mark, float most, const compression::ValueHome& home) {
+  SHOAL_CHECK(values.size() == part.values);
+  if (home.on_host()) {
+    SHOAL_RETURN_IF_ERROR(ReadParameters(model, model::StateVector::kGradients, part, values));
+  } else {
+    std::span<float> rest = values;
+    for (const ParameterGroup::Range& range : part.ranges) {
+      SHOAL_RETURN_IF_ERROR(
+          model->ReadThere(model::StateVector::kGradients, range.first, rest.first(range.values)));
+      rest = rest.subspan(range.values);
+    }
+  }
+  SHOAL_ASSIGN_OR_RETURN(const bool within, home.AllWithin(values, most));
+  if (within) return Status::Ok();
   mark->Set();
+  return home.Zero(values);
+}
+
+Status WriteGradients(model::StageModel* model, const ParameterGroup& part,
+                      std::span<const float> values, const compression::ValueHome& home) {
+  if (home.on_host()) return WriteParameters(model, model::StateVector::kGradients, part, values);
+  SHOAL_CHECK(values.size() == part.values);
+  for (const ParameterGroup::Range& range : part.ranges) {
+    SHOAL_RETURN_IF_ERROR(
+        model->WriteThere(model::StateVector::kGradients, range.first, values.first(range.values)));
+    values = values.subspan(range.values);
+  }
   return Status::Ok();
 }
 

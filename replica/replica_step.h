@@ -21,6 +21,7 @@
 
 #include "common/buffer.h"
 #include "common/status.h"
+#include "compression/api/value_home.h"
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
 #include "optimizer/adamw_shard.h"
@@ -75,9 +76,13 @@ Status WriteParameters(model::StageModel* model, model::StateVector which,
                        std::span<const float> values);
 
 // The part's gradients. Zeros, all of them, and `mark` is set, where one is not finite or has a
-// magnitude above `most`.
+// magnitude above `most`. `values` lie in `home`, which is the host or the model's.
 Status ReadGradients(model::StageModel* model, const ParameterGroup& part, std::span<float> values,
-                     GradientMark* mark, float most = kGradientMost);
+                     GradientMark* mark, float most = kGradientMost,
+                     const compression::ValueHome& home = *compression::HostValues());
+// Gradients in their place, from `home`.
+Status WriteGradients(model::StageModel* model, const ParameterGroup& part,
+                      std::span<const float> values, const compression::ValueHome& home);
 
 // A buffer of `bytes` bytes: the given one if it has that size. Steps keep their buffers for the
 // next step, as new pages cost more than the work in them.
@@ -128,6 +133,8 @@ struct GroupExchangeOptions {
   std::size_t number = 0;                       // among those of its group
   std::uint64_t rounds_per_step = 1;            // the last one of step s is (s + 1) times so many
   bool reuse_memory = false;                    // collective::ExchangeConfig's
+  // Where values shall lie; null: the host. What has no form elsewhere is on the host.
+  std::shared_ptr<const compression::ValueHome> home = nullptr;
 };
 // The exchange by which `method` sums a part's vectors over its group; the channel's only user.
 Result<std::unique_ptr<collective::Exchange>> NewGroupExchange(
@@ -161,6 +168,8 @@ class ReplicaStep {
 
   // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.
   virtual OperationGate* gate() { return nullptr; }
+  // Whether gradients cross to the host where the model's values lie on a device.
+  virtual bool on_host() const { return true; }
   // Bytes of weights and moments that it holds beside the model's, for good.
   virtual std::uint64_t StateBytes() const { return 0; }
 

@@ -39,6 +39,12 @@ class HostHome final : public ValueHome {
     }
     return Status::Ok();
   }
+  Status Sum(std::span<const float> a, std::span<const float> b,
+             std::span<float> to) const override {
+    SHOAL_CHECK(a.size() == to.size() && b.size() == to.size());
+    AddVectors(a.data(), b.data(), to.size(), to.data());
+    return Status::Ok();
+  }
   Status CopyToHost(std::span<const float> from, std::span<std::byte> to) const override {
     SHOAL_CHECK(from.size_bytes() == to.size());
     if (!from.empty()) std::memcpy(to.data(), from.data(), to.size());

@@ -46,6 +46,12 @@ class ValueHome {
   // As many values as `to` has in `from`, but for kScale, which takes none.
   virtual Status Update(VectorOp op, std::span<const float> from, float factor,
                         std::span<float> to) const = 0;
+  // to = a + b.
+  virtual Status Sum(std::span<const float> a, std::span<const float> b,
+                     std::span<float> to) const {
+    SHOAL_RETURN_IF_ERROR(Update(VectorOp::kCopy, a, 1, to));
+    return Update(VectorOp::kAdd, b, 1, to);
+  }
   // The bytes are memory of the host, four for each value.
   virtual Status CopyToHost(std::span<const float> from, std::span<std::byte> to) const = 0;
   virtual Status CopyFromHost(std::span<const std::byte> from, std::span<float> to) const = 0;

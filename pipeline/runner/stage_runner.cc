@@ -260,6 +260,7 @@ void Runner::FillMember() {
   member_.compute = resources_.compute;
   member_.codec = resources_.codec;
   member_.model = resources_.model;
+  member_.home = codecs_.home;
   member_.progress = [this] { generation_.Progress(); };
   member_.computing = [this](std::optional<model::Pass> pass) {
     activity_.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
@@ -295,6 +296,7 @@ void Runner::ResetModel() {
 
 // Exchanges take gradients out of the model and put their sums back.
 void Runner::NoteExchange(const ModelFacts& facts, const std::string& method) {
+  if (!replica_->on_host()) return;
   std::uint64_t bytes = 0;
   for (const model::TensorLayout& tensor : config_.pipelines > 1 ? facts.layout : facts.shared) {
     bytes += tensor.size * sizeof(float);
@@ -320,10 +322,11 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
     context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.shared);
     context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
   }
-  if (group_ && !codecs_.home->on_host()) NoteExchange(facts, context.method.spec);
   context.layout = facts.layout;
   context.units = facts.units;
+  const std::string method = context.method.spec;
   SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
+  if (group_ && !codecs_.home->on_host()) NoteExchange(facts, method);
   member_.stats.shard_bytes = replica_->StateBytes();
   compute_->set_gate(replica_->gate());
   return Status::Ok();

@@ -1,11 +1,10 @@
 #include "replica/collective/chunk_coder.h"
 
-#include <algorithm>
-
 #include "common/buffer.h"
-#include "compression/simd/vector_kernels.h"
 
 namespace shoal::collective {
+
+using compression::VectorOp;
 
 Result<std::size_t> ChunkCoder::EncodeKeeping(std::span<const float> values,
                                               std::span<const float> before,
@@ -14,19 +13,16 @@ Result<std::size_t> ChunkCoder::EncodeKeeping(std::span<const float> values,
                                               std::span<float> decoded) const {
   SHOAL_CHECK(next.size() == values.size());
   SHOAL_CHECK(before.empty() || before.size() == values.size());
-  if (before.empty()) {
-    std::ranges::copy(values, next.begin());
-  } else {
-    compression::AddVectors(values.data(), before.data(), values.size(), next.data());
-  }
+  SHOAL_RETURN_IF_ERROR(before.empty() ? home().Update(VectorOp::kCopy, values, 1, next)
+                                       : home().Sum(values, before, next));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, Encode(next, key, out));
   Buffer scratch;
   if (decoded.empty()) {
-    scratch = Buffer(values.size_bytes());
+    SHOAL_ASSIGN_OR_RETURN(scratch, home().Allocate(values.size()));
     decoded = scratch.floats();
   }
   SHOAL_RETURN_IF_ERROR(Decode(out.first(bytes), key, decoded));
-  compression::Subtract(decoded.data(), next.size(), next.data());
+  SHOAL_RETURN_IF_ERROR(home().Update(VectorOp::kSubtract, decoded, 1, next));
   return bytes;
 }
 
@@ -34,13 +30,11 @@ Status ChunkCoder::DecodeOnto(std::span<const std::byte> payload, const compress
                               float factor, bool first, std::span<float> sum) const {
   if (first) {
     SHOAL_RETURN_IF_ERROR(Decode(payload, key, sum));
-    if (factor != 1) compression::Scale(factor, sum.size(), sum.data());
-    return Status::Ok();
+    return factor == 1 ? Status::Ok() : home().Update(VectorOp::kScale, {}, factor, sum);
   }
-  Buffer part(sum.size_bytes());
+  SHOAL_ASSIGN_OR_RETURN(Buffer part, home().Allocate(sum.size()));
   SHOAL_RETURN_IF_ERROR(Decode(payload, key, part.floats()));
-  compression::AddScaled(part.floats().data(), factor, sum.size(), sum.data());
-  return Status::Ok();
+  return home().Update(VectorOp::kAddScaled, part.floats(), factor, sum);
 }
 
 }  // namespace shoal::collective

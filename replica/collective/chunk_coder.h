@@ -16,6 +16,7 @@
 
 #include "common/status.h"
 #include "compression/api/codec.h"
+#include "compression/api/value_home.h"
 
 namespace shoal::collective {
 
@@ -37,6 +38,9 @@ class ChunkCoder {
   // Decodes exactly `payload` (foreign bytes, checked) into `values`. `key` as in Encode.
   virtual Status Decode(std::span<const std::byte> payload, const compression::RandomKey& key,
                         std::span<float> values) const = 0;
+
+  // Where `values` of all calls lie; payloads are the host's everywhere.
+  virtual const compression::ValueHome& home() const { return *compression::HostValues(); }
 
   // What is done to a chunk beside that, here from the two above; a coder that needs fewer passes
   // over memory has its own, with the same bits.

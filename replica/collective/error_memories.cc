@@ -29,11 +29,17 @@ void Blend(std::span<const float> before, std::span<const float> after, float fa
 
 }  // namespace
 
-ErrorMemory::ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs,
-                         bool server_errs)
-    : layout(of), own(of.shard(rank)) {
-  if (worker_errs) worker = Buffer(layout.values() * sizeof(float));
-  if (server_errs) server = Buffer(own.size() * sizeof(float));
+Result<std::shared_ptr<ErrorMemory>> ErrorMemory::New(const compression::ValueHome& home,
+                                                      const ShardLayout& of, std::size_t rank,
+                                                      bool worker_errs, bool server_errs) {
+  auto memory = std::make_shared<ErrorMemory>(of, rank);
+  if (worker_errs) {
+    SHOAL_ASSIGN_OR_RETURN(memory->worker, home.Allocate(of.values()));
+  }
+  if (server_errs) {
+    SHOAL_ASSIGN_OR_RETURN(memory->server, home.Allocate(memory->own.size()));
+  }
+  return memory;
 }
 
 std::span<const float> WorkerError(const ErrorMemory* memory, ValueRange chunk) {
@@ -57,7 +63,7 @@ std::span<float> ServerError(ErrorMemory* memory, ValueRange chunk) {
 }
 
 void Blend(const MemoryStep& step, float factor) {
-  const ErrorMemory nothing(step.after->layout, 0, false, false);
+  const ErrorMemory nothing(step.after->layout, 0);
   const ErrorMemory& before = step.before != nullptr ? *step.before : nothing;
   Blend(before.worker.floats(), step.after->worker.floats(), factor, step.result->worker.floats());
   Blend(before.server.floats(), step.after->server.floats(), factor, step.result->server.floats());
@@ -73,9 +79,10 @@ std::shared_ptr<const ErrorMemory> ErrorMemories::Find(std::uint32_t tensor,
   return nullptr;
 }
 
-std::shared_ptr<ErrorMemory> ErrorMemories::Fresh(std::uint32_t tensor, const ShardLayout& layout,
-                                                  std::size_t rank, bool worker_errs,
-                                                  bool server_errs) {
+Result<std::shared_ptr<ErrorMemory>> ErrorMemories::Fresh(std::uint32_t tensor,
+                                                          const ShardLayout& layout,
+                                                          std::size_t rank, bool worker_errs,
+                                                          bool server_errs) {
   if (const auto found = spare_.find(tensor); found != spare_.end()) {
     std::shared_ptr<ErrorMemory> spare = std::move(found->second);
     spare_.erase(found);
@@ -83,7 +90,7 @@ std::shared_ptr<ErrorMemory> ErrorMemories::Fresh(std::uint32_t tensor, const Sh
                       spare->worker.empty() != worker_errs && spare->server.empty() != server_errs;
     if (fits) return spare;
   }
-  return std::make_shared<ErrorMemory>(layout, rank, worker_errs, server_errs);
+  return ErrorMemory::New(*home_, layout, rank, worker_errs, server_errs);
 }
 
 void ErrorMemories::Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory) {
@@ -98,7 +105,7 @@ void ErrorMemories::MarkRead(std::uint32_t tensor) {
   }
 }
 
-std::vector<MemoryStep> ErrorMemories::Steps(std::size_t rank) {
+Result<std::vector<MemoryStep>> ErrorMemories::Steps(std::size_t rank) {
   std::vector<MemoryStep> steps;
   for (auto& [tensor, memory] : put_) {
     MemoryStep step;
@@ -113,9 +120,9 @@ std::vector<MemoryStep> ErrorMemories::Steps(std::size_t rank) {
         worker <= !memory->worker.empty() && server <= !memory->server.empty() && !memory->read;
     step.after = memory;
     if (!fits) {
-      memory = std::make_shared<ErrorMemory>(step.after->layout, rank,
-                                             worker || !step.after->worker.empty(),
-                                             server || !step.after->server.empty());
+      SHOAL_ASSIGN_OR_RETURN(memory, ErrorMemory::New(*home_, step.after->layout, rank,
+                                                      worker || !step.after->worker.empty(),
+                                                      server || !step.after->server.empty()));
     }
     step.result = memory;
     steps.push_back(std::move(step));

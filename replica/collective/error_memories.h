@@ -10,17 +10,24 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/buffer.h"
+#include "common/status.h"
+#include "compression/api/value_home.h"
 #include "replica/collective/shard_layout.h"
 
 namespace shoal::collective {
 
 // What a round leaves; its chunks are written by different tasks.
 struct ErrorMemory {
-  // Uninitialised memory where there are errors to come, else nothing, which stands for zeros.
-  ErrorMemory(const ShardLayout& of, std::size_t rank, bool worker_errs, bool server_errs);
+  // Nothing, which stands for zeros.
+  ErrorMemory(const ShardLayout& of, std::size_t rank) : layout(of), own(of.shard(rank)) {}
+  // With uninitialised memory of `home` where there are errors to come.
+  static Result<std::shared_ptr<ErrorMemory>> New(const compression::ValueHome& home,
+                                                  const ShardLayout& of, std::size_t rank,
+                                                  bool worker_errs, bool server_errs);
 
   ShardLayout layout;
   ValueRange own;     // shard
@@ -43,26 +50,28 @@ struct MemoryStep {
 };
 
 // result = before + factor x (after - before), value by value. Thread: any; nobody else uses
-// `result` meanwhile.
+// `result` meanwhile. Memories of the host only.
 void Blend(const MemoryStep& step, float factor);
 
 class ErrorMemories {
  public:
-  // `reuse`: keeps the memory that a Commit replaces, for Fresh.
-  explicit ErrorMemories(bool reuse) : reuse_(reuse) {}
+  // `reuse`: keeps the memory that a Commit replaces, for Fresh. `home`: where memories lie.
+  explicit ErrorMemories(
+      bool reuse, std::shared_ptr<const compression::ValueHome> home = compression::HostValues())
+      : reuse_(reuse), home_(std::move(home)) {}
 
   // What a round of this layout builds on; null: zeros.
   std::shared_ptr<const ErrorMemory> Find(std::uint32_t tensor, const ShardLayout& layout) const;
   // A memory for a round to write; arguments as ErrorMemory's.
-  std::shared_ptr<ErrorMemory> Fresh(std::uint32_t tensor, const ShardLayout& layout,
-                                     std::size_t rank, bool worker_errs, bool server_errs);
+  Result<std::shared_ptr<ErrorMemory>> Fresh(std::uint32_t tensor, const ShardLayout& layout,
+                                             std::size_t rank, bool worker_errs, bool server_errs);
   // What a finished round leaves.
   void Put(std::uint32_t tensor, std::shared_ptr<ErrorMemory> memory);
   // A round that built on the tensor's memory failed: its tasks may go on reading it.
   void MarkRead(std::uint32_t tensor);
   // The ways of all that was put since the last Commit or Rollback; their results, which are not
   // written yet, count with the next Commit in its place.
-  std::vector<MemoryStep> Steps(std::size_t rank);
+  Result<std::vector<MemoryStep>> Steps(std::size_t rank);
   // What was put since the last of these two counts from now on, or is dropped.
   void Commit();
   void Rollback();
@@ -71,6 +80,7 @@ class ErrorMemories {
   using ByTensor = std::map<std::uint32_t, std::shared_ptr<ErrorMemory>>;
 
   const bool reuse_;
+  const std::shared_ptr<const compression::ValueHome> home_;
   ByTensor committed_, put_, spare_;
 };
 

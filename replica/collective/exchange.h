@@ -29,6 +29,7 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
+#include "compression/api/value_home.h"
 #include "replica/collective/group_channel.h"
 
 namespace shoal::collective {
@@ -105,6 +106,9 @@ struct ExchangeConfig {
   // returns to the system, and clearing new pages takes most of the CPU time of large vectors. The
   // price is as many bytes as the vector between rounds.
   bool reuse_memory = false;
+  // Where values, results and error memories lie. Rounds on a device have no transform, and nothing
+  // of them counts in part.
+  std::shared_ptr<const compression::ValueHome> home = compression::HostValues();
   // Share of the reduction that each member owns, relative to each other (shares.h), >= 0; empty:
   // equal ones.
   std::vector<double> shares;
@@ -138,6 +142,9 @@ class Exchange {
   // during Commit; Rollback aborts it.
   virtual void Commit() = 0;
   virtual void Rollback() = 0;
+
+  // Where its values and results lie.
+  virtual const compression::ValueHome& home() const { return *compression::HostValues(); }
 
   // Memory of a result that is not needed any more.
   virtual void Recycle(Buffer result) { static_cast<void>(result); }

@@ -24,11 +24,11 @@ Result<ExchangeCoders> MakeExchangeCoders(const ExchangeConfig& config, const st
                                           const std::string& result_codec) {
   ExchangeCoders coders;
   const std::string& spec = codec.empty() ? config.codec : codec;
-  SHOAL_ASSIGN_OR_RETURN(coders.contribution, MakeChunkCoder(spec, config.row));
+  SHOAL_ASSIGN_OR_RETURN(coders.contribution, MakeChunkCoder(spec, config.row, config.home));
   coders.result = coders.contribution;
   const std::string& named = result_codec.empty() ? config.result_codec : result_codec;
   if (!named.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(coders.result, MakeChunkCoder(named, config.row));
+    SHOAL_ASSIGN_OR_RETURN(coders.result, MakeChunkCoder(named, config.row, config.home));
   }
   std::string method = "direct " + coders.contribution->spec() + " " + coders.result->spec() +
                        " row=" + std::to_string(config.row) +

@@ -4,11 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "compression/simd/vector_kernels.h"
 #include "replica/methods/group_limits.h"
 
 namespace shoal::collective {
 namespace {
+
+using compression::VectorOp;
 
 // Keeps the random numbers of exchanges apart from those of boundaries under the same seed.
 constexpr std::uint64_t kExchangeSeed = 0x7265706c69636173;
@@ -81,13 +82,10 @@ Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t ow
   return status.ok() ? status : status.WithContext("a message" + whose);
 }
 
-Status TakeOwn(std::span<const float> values, ValueRange range, std::span<float> out) {
-  if (values.empty()) {
-    std::ranges::fill(out, 0.0F);
-  } else {
-    std::ranges::copy(values.subspan(range.begin, range.size()), out.begin());
-  }
-  return Status::Ok();
+Status TakeOwn(const RoundPlan& plan, std::span<const float> values, ValueRange range,
+               std::span<float> out) {
+  if (values.empty()) return plan.home().Zero(out);
+  return plan.home().Update(VectorOp::kCopy, values.subspan(range.begin, range.size()), 1, out);
 }
 
 // Sums what the contributions to a chunk of the own shard decode to, in rank order.
@@ -140,8 +138,12 @@ Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t c
   if (!errors.next.empty() || errors.before.empty()) {
     return Seal(plan, Phase::kContribution, owner, chunk, own, errors, {});
   }
-  Buffer sum(own.size_bytes());
-  compression::AddVectors(own.data(), errors.before.data(), own.size(), sum.floats().data());
+  Buffer sum;
+  const auto add = [&]() -> Status {
+    SHOAL_ASSIGN_OR_RETURN(sum, plan.home().Allocate(own.size()));
+    return plan.home().Sum(own, errors.before, sum.floats());
+  };
+  if (Status added = add(); !added.ok()) return {std::move(added), {}};
   return Seal(plan, Phase::kContribution, owner, chunk, std::as_const(sum).floats(), {}, {});
 }
 
@@ -149,21 +151,23 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
                std::span<const float> values, ChunkErrors errors, std::span<float> result) {
   const ValueRange range = plan.layout.chunk(plan.rank, chunk);
   const std::span<float> agreed = InResult(plan, range, result);
-  Buffer sums(range.size() * sizeof(float));
-  const std::span<float> sum = sums.floats();
+  Result<Buffer> sums = plan.home().Allocate(range.size());
+  if (!sums.ok()) return {sums.status(), {}};
+  const std::span<float> sum = sums->floats();
   Coded coded;
-  coded.status = plan.op == CollectiveOp::kAllGather ? TakeOwn(values, range, sum)
+  coded.status = plan.op == CollectiveOp::kAllGather ? TakeOwn(plan, values, range, sum)
                                                      : AddUp(plan, chunk, contributions, sum);
   if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
   if (!coded.status.ok()) return coded;
   if (plan.op == CollectiveOp::kReduceScatter) {
-    std::ranges::copy(sum, agreed.begin());
+    coded.status = plan.home().Update(VectorOp::kCopy, sum, 1, agreed);
     coded.message = Buffer(kMessageHeaderBytes);
     SealMessage(HeaderOf(plan, Phase::kResult, plan.rank, plan.rank, chunk), coded.message.bytes());
     return coded;
   }
   if (errors.next.empty() && !errors.before.empty()) {
-    compression::AddOnto(errors.before.data(), sum.size(), sum.data());
+    coded.status = plan.home().Update(VectorOp::kAdd, errors.before, 1, sum);
+    if (!coded.status.ok()) return coded;
   }
   return Seal(plan, Phase::kResult, plan.rank, chunk, sum, errors, agreed);
 }

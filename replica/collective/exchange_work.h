@@ -24,7 +24,7 @@ namespace shoal::collective {
 struct RoundPlan {
   std::size_t rank = 0;  // own
   ShardLayout layout;
-  std::shared_ptr<const ChunkCoder> contribution_coder, result_coder;
+  std::shared_ptr<const ChunkCoder> contribution_coder, result_coder;  // of one home
   std::uint64_t method = 0, round = 0, epoch = 0, seed = 0;
   std::uint32_t tensor = 0;
   Combine combine = Combine::kSum;
@@ -33,6 +33,8 @@ struct RoundPlan {
   std::vector<std::uint64_t> weights;  // by member
   std::uint64_t weight = 0;            // of all
 
+  // Where all values lie that are not in messages.
+  const compression::ValueHome& home() const { return contribution_coder->home(); }
   // The values that the round gives.
   ValueRange Wanted() const {
     return op == CollectiveOp::kReduceScatter ? layout.shard(rank) : ValueRange{0, layout.values()};

@@ -87,8 +87,7 @@ TEST_P(OnDevice, TrainingIsThatOfTheHostToTheBit) {
     EXPECT_EQ(there.held_out, host.held_out);
     EXPECT_FALSE(there.held_out.empty());
     for (std::uint32_t stage = 0; stage < options.stages; ++stage) {
-      // The replica method is always on the host.
-      EXPECT_EQ(there.on_host[stage], where[stage] ? GetParam().on_host + 1 : 0U) << stage;
+      EXPECT_EQ(there.on_host[stage], where[stage] ? GetParam().on_host : 0U) << stage;
     }
   }
 }
@@ -122,6 +121,42 @@ INSTANTIATE_TEST_SUITE_P(
                     Codecs{"aqsgd:bits=4", "direct:bits=4,feedback=on", 1},
                     Codecs{"aqsgd:bits=4", "lowrank:rank=1,epilogue=false,lazy=auto", 1}),
     [](const auto& test) { return "Pair" + std::to_string(test.index); });
+
+struct Exchange {
+  const char* method;
+  bool on_host;
+};
+class ExchangeOnDevice : public testing::TestWithParam<Exchange> {};
+
+TEST_P(ExchangeOnDevice, GivesTheWeightsOfTheHostToTheBit) {
+  SwarmOptions options = OptionsOf({"aqsgd:bits=4", "direct:bits=6", 0});
+  options.pipelines = 3;
+  options.adamw = true;
+  options.replica = GetParam().method;
+  const Trained host = Train(options);
+  // All members, and one of each group with others on the host.
+  for (const std::uint32_t every : {1U, 3U}) {
+    options.on_device = [every](std::uint32_t stage, std::uint32_t pipeline) {
+      return (stage + pipeline) % every == 0;
+    };
+    const Trained there = Train(options);
+    EXPECT_EQ(there.weights, host.weights);
+    EXPECT_EQ(there.losses, host.losses);
+    for (std::uint32_t stage = 0; stage < options.stages; ++stage) {
+      EXPECT_EQ(there.on_host[stage], stage % every == 0 && GetParam().on_host ? 1U : 0U);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Methods, ExchangeOnDevice,
+    testing::Values(Exchange{"average", false}, Exchange{"average:dtype=bf16", false},
+                    Exchange{"average:codec=dithered:step=0.5", false},
+                    Exchange{"average:codec=direct:bits=4/bucket=64", false},
+                    Exchange{"average:codec=direct:bits=8/bucket=64,feedback=false", false},
+                    Exchange{"powersgd:rank=1,start=3", true},
+                    Exchange{"qadam:bits=4,bucket=64,start=3", true}),
+    [](const auto& test) { return "Method" + std::to_string(test.index); });
 
 TEST(OnDeviceSimTest, SegmentsAndResendsWork) {
   SwarmOptions options = OptionsOf({"aqsgd:bits=4", "direct:bits=6", 0});

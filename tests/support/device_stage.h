@@ -44,6 +44,15 @@ class DeviceStage final : public TinyStage {
     const FakeDevice::Work work(device_.get());
     return TinyStage::Evaluate(micro_batch, output, loss);
   }
+  Status ReadThere(model::StateVector which, std::size_t first, std::span<float> values) override {
+    const FakeDevice::Work work(device_.get());
+    return TinyStage::Read(which, first, values);
+  }
+  Status WriteThere(model::StateVector which, std::size_t first,
+                    std::span<const float> values) override {
+    const FakeDevice::Work work(device_.get());
+    return TinyStage::Write(which, first, values);
+  }
 
  private:
   const std::shared_ptr<FakeDevice> device_;

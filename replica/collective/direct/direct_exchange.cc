@@ -62,7 +62,7 @@ class DirectExchange final : public BlendingExchange {
         channel_(channel),
         control_(control),
         compute_(compute),
-        memories_(config.reuse_memory),
+        memories_(config.reuse_memory, config.home),
         early_(config.early_bytes_max) {
     channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
       OnMessage(from, std::move(message));
@@ -73,6 +73,7 @@ class DirectExchange final : public BlendingExchange {
     channel_->SetReceiver(nullptr);
   }
 
+  const compression::ValueHome& home() const override { return *config_.home; }
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override {
     SHOAL_ASSERT_ON(*control_);
@@ -135,7 +136,7 @@ class DirectExchange final : public BlendingExchange {
   std::size_t ChunkOf(const ExchangeRequest& request) const {
     return ChunkValuesOf(config_, coders_, chunk_values_, CountOf(request), size());
   }
-  std::shared_ptr<Round> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
+  Result<std::shared_ptr<Round>> MakeRound(ExchangeRequest request, const ExchangeCoders& coders);
   void Expect();
   void Encode();
   void Encoded(ChunkId id, Coded coded);
@@ -217,9 +218,12 @@ void DirectExchange::Start(ExchangeRequest request, std::function<void(Result<Bu
     status = coders.status();
     return PostResult(&replies_, std::move(done), std::move(status));
   }
+  const std::uint64_t number = request.round;
+  Result<std::shared_ptr<Round>> round = MakeRound(std::move(request), *coders);
+  if (!round.ok()) return PostResult(&replies_, std::move(done), round.status());
   done_ = std::move(done);
-  last_round_ = request.round;
-  round_ = MakeRound(std::move(request), *coders);
+  last_round_ = number;
+  round_ = std::move(*round);
   started_ = true;
   traffic_ = {};
   Expect();
@@ -241,8 +245,9 @@ Result<ExchangeCoders> DirectExchange::CodersOf(const ExchangeRequest& request) 
                          "one with more bytes when the exchange is made");
 }
 
-std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest request,
-                                                                 const ExchangeCoders& coders) {
+Result<std::shared_ptr<DirectExchange::Round>> DirectExchange::MakeRound(
+    ExchangeRequest request, const ExchangeCoders& coders) {
+  SHOAL_CHECK(request.transform == nullptr || config_.home->on_host());
   auto round = std::make_shared<Round>();
   RoundPlan& plan = round->plan;
   const std::size_t values = CountOf(request);
@@ -268,15 +273,18 @@ std::shared_ptr<DirectExchange::Round> DirectExchange::MakeRound(ExchangeRequest
     const bool contributes = plan.weights[rank()] != 0;
     const bool worker = config_.error_feedback && plan.op != CollectiveOp::kAllGather;
     const bool server = result_feedback && plan.op != CollectiveOp::kReduceScatter;
-    round->fresh = memories_.Fresh(plan.tensor, plan.layout, rank(),
-                                   worker && contributes && !coders.contribution->exact(),
-                                   server && contributes && !coders.result->exact());
+    SHOAL_ASSIGN_OR_RETURN(round->fresh,
+                           memories_.Fresh(plan.tensor, plan.layout, rank(),
+                                           worker && contributes && !coders.contribution->exact(),
+                                           server && contributes && !coders.result->exact()));
   }
   const std::size_t bytes = plan.Wanted().size() * sizeof(float);
   for (Buffer& spare : spare_results_) {
     if (spare.size() == bytes) round->result = std::move(spare);
   }
-  if (round->result.size() != bytes) round->result = Buffer(bytes);
+  if (round->result.size() != bytes) {
+    SHOAL_ASSIGN_OR_RETURN(round->result, config_.home->Allocate(plan.Wanted().size()));
+  }
   round->values = std::move(request.values);
   return round;
 }
@@ -416,9 +424,15 @@ void DirectExchange::CommitPart(double factor, std::function<void(Status)> done)
       done(InvalidArgument("an exchange cannot count by a factor of " + std::to_string(factor)));
     });
   }
+  Result<std::vector<MemoryStep>> steps =
+      factor == 1 ? std::vector<MemoryStep>() : memories_.Steps(rank());
+  if (!steps.ok()) {
+    return replies_.Post("exchange.refuse",
+                         [status = steps.status(), done = std::move(done)] { done(status); });
+  }
+  SHOAL_CHECK(steps->empty() || config_.home->on_host());
   blending_ = true;
-  auto blend = [steps = factor == 1 ? std::vector<MemoryStep>() : memories_.Steps(rank()),
-                factor = static_cast<float>(factor)] {
+  auto blend = [steps = std::move(*steps), factor = static_cast<float>(factor)] {
     for (const MemoryStep& step : steps) Blend(step, factor);
     return Status::Ok();
   };

@@ -36,23 +36,12 @@ class ValuesOnDevice : public testing::TestWithParam<Shape> {
     ASSERT_EQ(memory != nullptr, TestDevice() != "cpu");
     ASSERT_EQ(host_.stage(0).values_memory(), nullptr);
     home_ = memory == nullptr ? compression::HostValues() : compression::CudaValues(memory).value();
-    raw_ = home_->NewCodec(compression::kLosslessCodec, there_.spec().hidden)->codec;
   }
 
   // These values, where the stages there have them.
   Buffer There(const std::vector<float>& values) {
-    const compression::SampleShape shape{
-        static_cast<std::uint32_t>(values.size() / there_.spec().hidden), there_.spec().hidden};
-    const auto host = compression::MakeCodec(compression::kLosslessCodec, shape.hidden).value();
-    std::vector<std::byte> bytes(host->EncodedBytesMax(shape, 1));
-    const compression::SampleToEncode given{values, {}};
-    bytes.resize(
-        host->Encode({&given, 1}, shape, {}, compression::DeltaMode::kDelta, bytes, {}, nullptr)
-            .value());
     Buffer block = home_->Allocate(values.size()).value();
-    compression::SampleToDecode wanted;
-    wanted.values = block.floats();
-    EXPECT_TRUE(raw_->Decode(bytes, {&wanted, 1}, shape, {}, {}).ok());
+    EXPECT_TRUE(home_->CopyFromHost(std::as_bytes(std::span(values)), block.floats()).ok());
     return block;
   }
   std::vector<float> Here(const Buffer& block) {
@@ -70,7 +59,6 @@ class ValuesOnDevice : public testing::TestWithParam<Shape> {
 
   StagePipeline host_ = NewPipeline(false), there_ = NewPipeline(true);
   std::shared_ptr<const ValueHome> home_;
-  std::shared_ptr<const compression::MessageCodec> raw_;
 };
 
 TEST_P(ValuesOnDevice, GiveTheBitsOfTheHost) {
