@@ -31,11 +31,11 @@ class Buffer {
   // an address there, not for the host to read.
   static Result<Buffer> OnDevice(std::shared_ptr<DeviceMemory> memory, std::size_t size) {
     Buffer buffer;
-    if (size == 0) return buffer;
+    if (size == 0) return Result<Buffer>(std::move(buffer));
     SHOAL_ASSIGN_OR_RETURN(std::byte* const data, memory->Allocate(size));
     buffer.data_ = {data, GiveBack{size, std::move(memory)}};
     buffer.size_ = size;
-    return buffer;
+    return Result<Buffer>(std::move(buffer));
   }
   Buffer(Buffer&& other) noexcept
       : data_(std::move(other.data_)), size_(std::exchange(other.size_, 0)) {}
