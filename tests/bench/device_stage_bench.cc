@@ -1,21 +1,27 @@
 // Tokens per second of a middle stage on a CUDA device: ./x bench device_stage
 //
-// Layers of GPT2-XL's and Llama-3-8B's shapes in bf16 with random weights. A micro-batch is F, B
-// and W, from activations in the host's memory to gradients there, as the pipeline calls them; the
-// best of several rounds counts. tests/bench/torch_stage.py measures the same layers in PyTorch.
+// Layers of GPT2-XL's and Llama-3-8B's shapes in bf16 with random weights, all of them trained or
+// LoRA of rank 16 on every product. A micro-batch is F, B and W, from activations in the host's
+// memory to gradients there, as the pipeline calls them; the best of several rounds counts.
+// tests/bench/torch_stage.py measures the same layers in PyTorch.
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "common/status.h"
+#include "model/families/adapter_config.h"
 #include "model/families/family.h"
 #include "model/stage_model.h"
+#include "storage/models/model_directory.h"
 #include "tests/bench/bench_command.h"
 
 namespace shoal::model {
@@ -25,6 +31,7 @@ using nlohmann::json;
 
 constexpr std::uint32_t kLayers = 4;  // the stage has those between the first and the last
 constexpr int kRounds = 12;
+constexpr std::uint32_t kRank = 16;
 
 struct Shape {
   std::string name;
@@ -32,22 +39,80 @@ struct Shape {
   std::uint32_t rows, tokens;
 };
 
-std::vector<Shape> Shapes() {
-  const json xl = {{"model_type", "gpt2"}, {"n_layer", kLayers},  {"n_embd", 1600},
-                   {"n_head", 25},         {"n_positions", 1024}, {"vocab_size", 50257}};
-  const json llama = {{"model_type", "llama"},
-                      {"num_hidden_layers", kLayers},
-                      {"hidden_size", 4096},
-                      {"intermediate_size", 14336},
-                      {"num_attention_heads", 32},
-                      {"num_key_value_heads", 8},
-                      {"max_position_embeddings", 2048},
-                      {"rms_norm_eps", 1e-5},
-                      {"rope_theta", 500000.0},
-                      {"vocab_size", 128256},
-                      {"tie_word_embeddings", false}};
-  return {{"gpt2-xl", xl, 1, 1024}, {"gpt2-xl", xl, 4, 1024}, {"llama-3-8b", llama, 1, 2048}};
+json Gpt2(std::uint32_t hidden, std::uint32_t heads, std::uint32_t tokens) {
+  return {{"model_type", "gpt2"}, {"n_layer", kLayers},    {"n_embd", hidden},
+          {"n_head", heads},      {"n_positions", tokens}, {"vocab_size", 50257}};
 }
+
+json Llama(std::uint32_t hidden, std::uint32_t inner, std::uint32_t heads, std::uint32_t tokens) {
+  return {{"model_type", "llama"},
+          {"num_hidden_layers", kLayers},
+          {"hidden_size", hidden},
+          {"intermediate_size", inner},
+          {"num_attention_heads", heads},
+          {"num_key_value_heads", heads / 4},
+          {"max_position_embeddings", tokens},
+          {"rms_norm_eps", 1e-5},
+          {"rope_theta", 500000.0},
+          {"vocab_size", 128256},
+          {"tie_word_embeddings", false}};
+}
+
+std::vector<Shape> Shapes(bool tiny) {
+  if (tiny) {
+    return {{"tiny-gpt2", Gpt2(64, 4, 64), 2, 64}, {"tiny-llama", Llama(64, 128, 4, 64), 1, 64}};
+  }
+  const json xl = Gpt2(1600, 25, 1024);
+  return {{"gpt2-xl", xl, 1, 1024},
+          {"gpt2-xl", xl, 4, 1024},
+          {"llama-3-8b", Llama(4096, 14336, 32, 2048), 1, 2048}};
+}
+
+// A model in memory: every tensor is a beginning of the same random values in bf16.
+class RandomModel : public storage::ModelDirectory {
+ public:
+  // `spec`: outlives this. `range`: of the layers that are asked for.
+  RandomModel(const ModelSpec& spec, const StageRange& range) : spec_(spec) {
+    std::uint64_t longest = 0;
+    for (std::uint32_t layer = range.first_layer; layer < range.last_layer; ++layer) {
+      for (const auto& [name, tensor] : spec.PartTensors("layer." + std::to_string(layer))) {
+        longest = std::max(longest, ValuesOf(tensor));
+      }
+    }
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0, 0.02F);
+    std::vector<std::uint16_t> some(std::size_t{1} << 20);
+    for (std::uint16_t& value : some) {
+      const float drawn = normal(random);
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &drawn, sizeof(bits));
+      value = static_cast<std::uint16_t>(bits >> 16);
+    }
+    values_.reserve(longest);
+    while (values_.size() < longest) {
+      const auto count = std::min<std::uint64_t>(some.size(), longest - values_.size());
+      values_.insert(values_.end(), some.begin(),
+                     some.begin() + static_cast<std::ptrdiff_t>(count));
+    }
+  }
+
+  const storage::ModelLayout& layout() const override { return layout_; }
+  Result<storage::TensorMap> Part(const std::string& part) const override {
+    storage::TensorMap tensors;
+    for (const auto& [name, tensor] : spec_.PartTensors(part)) {
+      const auto values = std::span(values_).first(ValuesOf(tensor));
+      tensors[name] = {storage::DType::kBF16, tensor.shape, std::as_bytes(values)};
+    }
+    return tensors;
+  }
+  std::vector<std::string> FreshTensors() const override { return {}; }
+  std::vector<std::string> TokenizerFiles() const override { return {}; }
+
+ private:
+  const ModelSpec& spec_;
+  const storage::ModelLayout layout_;
+  std::vector<std::uint16_t> values_;
+};
 
 struct Milliseconds {
   double forward = 0, input = 0, weights = 0;
@@ -62,26 +127,25 @@ double Timed(const Work& work) {
       .count();
 }
 
-Result<std::unique_ptr<StageModel>> NewStage(const Shape& shape, const std::string& device) {
-  SHOAL_ASSIGN_OR_RETURN(const ModelSpec spec, ParseModelSpec(shape.config.dump(), shape.name));
+Result<std::unique_ptr<StageModel>> NewStage(const Shape& shape, bool lora,
+                                             const std::string& device) {
+  SHOAL_ASSIGN_OR_RETURN(ModelSpec spec, ParseModelSpec(shape.config.dump(), shape.name));
+  if (lora) {
+    AdapterConfig config;
+    config.rank = kRank;
+    SHOAL_RETURN_IF_ERROR(Adapt(config, &spec));
+  }
   StageOptions options;
   options.range = {1, kLayers - 1};
   options.device = device;
   options.compute = "bf16";
   SHOAL_ASSIGN_OR_RETURN(auto stage, NewTorchStage(spec, options));
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal(0, 0.02F);
-  std::vector<float> some(std::size_t{1} << 20);
-  for (float& value : some) value = normal(random);
-  for (std::size_t first = 0; first < stage->state_size(); first += some.size()) {
-    const std::size_t count = std::min(some.size(), stage->state_size() - first);
-    SHOAL_RETURN_IF_ERROR(stage->Write(StateVector::kWeights, first, {some.data(), count}));
-  }
+  SHOAL_RETURN_IF_ERROR(stage->LoadDirectory(RandomModel(spec, options.range)));
   return stage;
 }
 
-Result<json> Measure(const Shape& shape, const std::string& device) {
-  SHOAL_ASSIGN_OR_RETURN(const auto stage, NewStage(shape, device));
+Result<json> Measure(const Shape& shape, bool lora, const std::string& device) {
+  SHOAL_ASSIGN_OR_RETURN(const auto stage, NewStage(shape, lora, device));
   const std::size_t tokens = std::size_t{shape.rows} * shape.tokens;
   const std::size_t hidden = stage->spec().hidden;
   std::mt19937 random(2);
@@ -115,6 +179,7 @@ Result<json> Measure(const Shape& shape, const std::string& device) {
   }
   SHOAL_RETURN_IF_ERROR(status);
   return json{{"shape", shape.name},
+              {"training", lora ? "lora" : "full"},
               {"layers", kLayers - 2},
               {"rows", shape.rows},
               {"tokens", shape.tokens},
@@ -131,27 +196,32 @@ Result<json> Measure(const Shape& shape, const std::string& device) {
 int main(int argc, char** argv) {
   using namespace shoal::model;
   std::string device = "cuda";
+  bool tiny = false;
   shoal::bench_command::Command command(
       {.name = "device_stage",
-       .measures = "Time of F, B and W of two layers of GPT2-XL and Llama-3-8B in bf16, with the "
-                   "activations' way from and to the host's memory.",
+       .measures =
+           "Time of F, B and W of two layers of GPT2-XL and Llama-3-8B in bf16, all trained "
+           "and with LoRA, with the activations' way from and to the host's memory.",
        .needs = "an NVIDIA GPU with 8 GB free.",
        .takes = "about a minute.",
        .bounds = "all shapes ran; it has no bounds"});
   command.Text("--device", "DEVICE", "cuda (the default), cuda:N or cpu", &device);
+  command.Flag("--tiny", "layers of small shapes instead, to try the bench itself", &tiny);
   command.Parse(argc, argv);
   json rows = json::array();
-  for (const Shape& shape : Shapes()) {
-    auto row = Measure(shape, device);
-    if (!row.ok()) command.Fail(row.status().ToString());
-    if (!command.json()) {
-      std::printf("%-12s %u x %u: F %.2f ms, B %.2f ms, W %.2f ms, %.0f tokens/s\n",
-                  shape.name.c_str(), shape.rows, shape.tokens, (*row)["forwardMs"].get<double>(),
-                  (*row)["backwardInputMs"].get<double>(),
-                  (*row)["backwardWeightsMs"].get<double>(),
-                  (*row)["tokensPerSecond"].get<double>());
+  for (const Shape& shape : Shapes(tiny)) {
+    for (const bool lora : {false, true}) {
+      auto row = Measure(shape, lora, device);
+      if (!row.ok()) command.Fail(row.status().ToString());
+      if (!command.json()) {
+        std::printf("%-12s %-4s %u x %u: F %.2f ms, B %.2f ms, W %.2f ms, %.0f tokens/s\n",
+                    shape.name.c_str(), lora ? "lora" : "full", shape.rows, shape.tokens,
+                    (*row)["forwardMs"].get<double>(), (*row)["backwardInputMs"].get<double>(),
+                    (*row)["backwardWeightsMs"].get<double>(),
+                    (*row)["tokensPerSecond"].get<double>());
+      }
+      rows.push_back(std::move(*row));
     }
-    rows.push_back(std::move(*row));
   }
   if (command.json()) {
     std::printf("%s\n", json{{"schemaVersion", 1}, {"rows", rows}}.dump(1).c_str());

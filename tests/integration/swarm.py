@@ -94,7 +94,7 @@ class Swarm:
         return (self.run_folder / "invite").read_text().strip()
 
     def start_peer(self, name, *flags, prefix=None, listen="127.0.0.1:0", advertise="127.0.0.1",
-                   invite=None):
+                   invite=None, device="cpu", env=None):
         """Starts shoald; a second time with the same name: on the folder it left."""
         folder = self.peer_folder(name)
         (folder / "status.addr").unlink(missing_ok=True)
@@ -102,8 +102,8 @@ class Swarm:
             "shoald",
             ["--dir", folder, "--name", name, "--join", invite or f"file:{self.run_folder}/invite",
              "--listen", listen, "--advertise", advertise, "--status-listen", "127.0.0.1:0",
-             "--threads", 1, "--device", "cpu", *flags],
-            self.folder / f"{name}.log", self.prefix if prefix is None else prefix)
+             "--threads", 1, "--device", device, *flags],
+            self.folder / f"{name}.log", self.prefix if prefix is None else prefix, env)
         return self.peers[name]
 
     def start(self, peers=None, *flags):

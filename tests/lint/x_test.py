@@ -2,6 +2,7 @@
 """What ./x says of itself is true, and a step of ./x check that fails is not lost."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -137,9 +138,10 @@ class CheckTest(unittest.TestCase):
         path.write_text(f"#!/bin/sh\n{body}\n")
         path.chmod(0o755)
 
-    def check(self, *steps):
+    def check(self, *steps, **more):
+        env = {name: value for name, value in os.environ.items() if name != "CCACHE_DISABLE"}
         return subprocess.run([str(self.folder / "x"), "check", *steps], capture_output=True,
-                              text=True, check=False)
+                              text=True, check=False, env={**env, **more})
 
     def results(self, answer):
         return re.findall(r"^  (\w+) +(ok|FAILED) +\d+ min", answer.stderr, re.MULTILINE)
@@ -161,6 +163,20 @@ class CheckTest(unittest.TestCase):
         for words in ("1 test failed", "rans_fuzz found something", "SUMMARY: overflow",
                       "a.cc:1: error: moved", "check failed: asan fuzz tidy"):
             self.assertIn(words, answer.stderr)
+
+    def test_the_end_says_what_the_compiler_cache_answered(self):
+        for log, hits, said in (("a", "12 / 3401 ( 0.35%)", "12 of 3401 compilations"),
+                                ("a", "0 / 7 ( 0.00%)", "none of 7 compilations"),
+                                ("", "0 / 0", "none, nothing was compiled")):
+            self.program("ninja", f"printf '{log}' >>\"$CCACHE_STATSLOG\"")
+            self.program("ccache", "echo 'Cacheable calls: 9 / 9'\n"
+                                   f"echo '  Hits: {hits}'\necho '    Direct: 5 / 5'\n"
+                                   "echo 'Local storage:'\necho '  Hits: 1 / 2'")
+            answer = self.check("clang")
+            self.assertIn(f"== compiler cache: {said}\n", answer.stderr)
+        self.assertRegex(answer.stderr, r"(?s)clang +ok.*compiler cache")
+        answer = self.check("clang", CCACHE_DISABLE="1")
+        self.assertIn("compiler cache: none, CCACHE_DISABLE is set\n", answer.stderr)
 
 
 if __name__ == "__main__":
