@@ -47,6 +47,8 @@ double ParallelSumOfSquares(std::span<const float> values) {
 }
 
 // The same arithmetic as optimizer::AdamWUpdate, one rounding per operation, on any device.
+constexpr std::int64_t kNormSlice = std::int64_t{1} << 22;  // values
+
 void UpdateOnDevice(const optimizer::AdamWStep& step, const at::Tensor& gradient, at::Tensor value,
                     at::Tensor first, at::Tensor second) {
   const at::Tensor g = gradient.mul(step.gradient_factor);
@@ -324,7 +326,10 @@ double FlatParameters::SquaredGradientNorm(const std::set<std::string>& skipped)
     if (gradient.is_cpu()) {
       sum += ParallelSumOfSquares(Floats(gradient));
     } else {
-      sum += gradient.to(at::kDouble).square_().sum().item<double>();
+      // By slices, whose copies in fp64 need little memory beside the largest tensor.
+      for (const at::Tensor& slice : gradient.view(-1).split(kNormSlice)) {
+        sum += slice.to(at::kDouble).square_().sum().item<double>();
+      }
     }
   }
   return sum;
