@@ -241,8 +241,8 @@ const std::vector<Key>& Keys() {
            "Most memory for micro-batches in flight and for those whose weight gradients are "
            "pending (schedule zero-bubble), together."),
       SizeOrEmpty("limits", "device_memory", &C::device_memory_bytes,
-                  "Most memory of the device for the model; empty: what is free of a GPU when "
-                  "shoald starts, less 10 %; no bound on a CPU."),
+                  "Most memory of the device for the model; empty: what a GPU has free at the "
+                  "start, less 10 %."),
       Size("store", "memory", &C::store_memory_bytes,
            "Memory of the delta store: its index, buffers, and m read ahead."),
       Text("store", "space", &C::store_space,

@@ -47,8 +47,6 @@ double ParallelSumOfSquares(std::span<const float> values) {
 }
 
 // The same arithmetic as optimizer::AdamWUpdate, one rounding per operation, on any device.
-constexpr std::int64_t kNormSlice = std::int64_t{1} << 22;  // values
-
 void UpdateOnDevice(const optimizer::AdamWStep& step, const at::Tensor& gradient, at::Tensor value,
                     at::Tensor first, at::Tensor second) {
   const at::Tensor g = gradient.mul(step.gradient_factor);
@@ -326,8 +324,7 @@ double FlatParameters::SquaredGradientNorm(const std::set<std::string>& skipped)
     if (gradient.is_cpu()) {
       sum += ParallelSumOfSquares(Floats(gradient));
     } else {
-      // By slices, whose copies in fp64 need little memory beside the largest tensor.
-      for (const at::Tensor& slice : gradient.view(-1).split(kNormSlice)) {
+      for (const at::Tensor& slice : gradient.view(-1).split(kSliceValues)) {
         sum += slice.to(at::kDouble).square_().sum().item<double>();
       }
     }
@@ -335,7 +332,8 @@ double FlatParameters::SquaredGradientNorm(const std::set<std::string>& skipped)
   return sum;
 }
 
-void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
+void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused,
+                           std::int64_t slice_values) {
   optimizer::AdamWOptions without_decay = options;
   without_decay.weight_decay = 0;
   const optimizer::AdamWStep decayed = optimizer::MakeAdamWStep(options);
@@ -349,7 +347,12 @@ void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
     if (fused && value.is_cpu()) {
       UpdateOnHost(step, gradient, value, first, second);
     } else {
-      UpdateOnDevice(step, gradient, value, first, second);
+      for (std::int64_t from = 0; from < value.numel(); from += slice_values) {
+        const auto slice = [from, slice_values](const at::Tensor& all) {
+          return all.narrow(0, from, std::min(slice_values, all.numel() - from));
+        };
+        UpdateOnDevice(step, slice(gradient), slice(value), slice(first), slice(second));
+      }
     }
   }
   RefreshComputeValues();
