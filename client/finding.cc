@@ -117,14 +117,20 @@ Finding JudgeGpu(const GpuFacts& facts) {
                 runtime + ")",
             "install a driver of version 580 or newer, then look at nvidia-smi"};
   }
-  std::string text;
+  std::string text, trouble;
   for (const json& device : devices) {
     text += (text.empty() ? "" : ", ") + TextOf(device, "name") + " (compute capability " +
             TextOf(device, "computeCapability") + ", " +
             FormatBytes(BytesOf(device, "freeMemoryBytes")) + " of " +
-            FormatBytes(BytesOf(device, "memoryBytes")) + " free)";
+            FormatBytes(BytesOf(device, "memoryBytes")) + " free; a stage takes up to " +
+            FormatBytes(BytesOf(device, "stageMemoryBytes")) + " and computes in " +
+            TextOf(device, "compute") + ")";
+    if (trouble.empty()) trouble = TextOf(device, "stageMemoryTrouble");
   }
-  if (const std::string trouble = TextOf(found, "codecTrouble"); !trouble.empty()) {
+  if (!trouble.empty()) {
+    return {Verdict::kBad, "gpu", text + ", but " + trouble, "change limits.device_memory"};
+  }
+  if (trouble = TextOf(found, "codecTrouble"); !trouble.empty()) {
     return {Verdict::kBad, "gpu", text + ", but " + trouble,
             "build for this card: ./x build cuda after cmake --preset cuda "
             "-DCMAKE_CUDA_ARCHITECTURES=native"};

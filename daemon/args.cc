@@ -20,7 +20,7 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 // What was given by flag or environment variable; empty: not given.
 struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
-      status_listen, log_level, trace, synthetic;
+      device_memory, status_listen, log_level, trace, synthetic;
   std::uint32_t threads = 0;
   bool print_config = false, print_devices = false, status_allow_remote = false;
 };
@@ -44,6 +44,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->envname("SHOAL_DOWNLOAD");
   app->add_option("--device", flags->device, "Device of the model: cpu, cuda, cuda:N or auto")
       ->envname("SHOAL_DEVICE");
+  app->add_option("--device-memory", flags->device_memory,
+                  "Most memory of the device for the model, like 10GiB")
+      ->envname("SHOAL_DEVICE_MEMORY");
   app->add_option("--threads", flags->threads, "Threads of the model; 0: one per core")
       ->envname("SHOAL_THREADS");
   app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
@@ -92,6 +95,12 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
     const Result<BitsPerSecond> rate = ParseRate(flags.download);
     if (!rate.ok()) return rate.status().WithContext("--download");
     config->download = *rate;
+  }
+  if (!flags.device_memory.empty()) {
+    const Result<std::uint64_t> bytes = ParseBytes(flags.device_memory);
+    if (!bytes.ok()) return bytes.status().WithContext("--device-memory");
+    if (*bytes == 0) return InvalidArgument("--device-memory must be more than 0");
+    config->device_memory_bytes = *bytes;
   }
   SHOAL_RETURN_IF_ERROR(ParseConfig("", "settings", config));  // checks the values together
   SHOAL_ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(config->log_level));

@@ -100,6 +100,25 @@ Key Size(const char* section, const char* name, std::uint64_t DaemonConfig::*fie
           nullptr};
 }
 
+// A size of which 0 means that shoald chooses, written as an empty text.
+Key SizeOrEmpty(const char* section, const char* name, std::uint64_t DaemonConfig::*field,
+                const char* help) {
+  Key key = Size(section, name, field, help);
+  key.read = [field, read = key.read](const toml::node& node, DaemonConfig* config) -> Status {
+    if (node.value_exact<std::string>() == "") {
+      config->*field = 0;
+      return Status::Ok();
+    }
+    SHOAL_RETURN_IF_ERROR(read(node, config));
+    if (config->*field > 0) return Status::Ok();
+    return InvalidArgument("must be more than 0, or empty");
+  };
+  key.write = [field, write = key.write](const DaemonConfig& config) {
+    return config.*field == 0 ? std::string("\"\"") : write(config);
+  };
+  return key;
+}
+
 Key Count(const char* section, const char* name, std::uint32_t DaemonConfig::*field,
           std::uint32_t min, std::uint32_t max, const char* help) {
   return {section,
@@ -221,6 +240,9 @@ const std::vector<Key>& Keys() {
       Size("limits", "activations", &C::activation_bytes,
            "Most memory for micro-batches in flight and for those whose weight gradients are "
            "pending (schedule zero-bubble), together."),
+      SizeOrEmpty("limits", "device_memory", &C::device_memory_bytes,
+                  "Most memory of the device for the model; empty: what a GPU has free at the "
+                  "start, less 10 %."),
       Size("store", "memory", &C::store_memory_bytes,
            "Memory of the delta store: its index, buffers, and m read ahead."),
       Text("store", "space", &C::store_space,

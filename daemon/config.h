@@ -30,6 +30,7 @@ struct DaemonConfig {
   // [limits]
   std::uint64_t delta_store_bytes = 50ull << 30;
   std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight
+  std::uint64_t device_memory_bytes = 0;        // of the model's tensors; 0: by the device
   // [store]
   std::uint64_t store_memory_bytes = 256ull << 20;
   std::string store_space = "default";  // default | tight

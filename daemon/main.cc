@@ -62,7 +62,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (args->print_devices) {
-    std::cout << daemon::DevicesJson() << "\n";
+    std::cout << daemon::DevicesJson(args->config) << "\n";
     return 0;
   }
   if (!args->config.trace_file.empty()) StartTrace(kTraceEventsMax);

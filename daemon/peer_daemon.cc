@@ -46,11 +46,15 @@ auto RunOn(Executor* executor, Task task) {
   return future.get();
 }
 
-// That a stage on `device` may use at most; 0: unknown.
-std::uint64_t DeviceMemoryBytes(const std::string& device) {
-  const auto chosen = model::ChooseDevice(device);
-  if (!chosen.ok()) return 0;
-  return chosen->id == "cpu" ? MachineMemoryBytes() : chosen->memory_bytes;
+// That a stage may use at most; 0: unknown. Bounds what it takes.
+Result<std::uint64_t> LimitStageMemory(const DaemonConfig& config) {
+  SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
+                         model::LimitDeviceMemory(device, config.device_memory_bytes));
+  const std::uint64_t bytes = limit == 0 ? MachineMemoryBytes() : limit;
+  SHOAL_LOG(kInfo, "daemon", "device", {"name", device.name}, {"memory", FormatBytes(bytes)},
+            {"bounded", limit > 0 ? "yes" : "no"});
+  return bytes;
 }
 
 std::uint64_t ResidentPeakBytes() {
@@ -71,8 +75,8 @@ void MakeDistinct(std::map<PeerId, std::string>* names) {
 
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
                                                      std::function<void(Status)> on_stop) {
-  SHOAL_RETURN_IF_ERROR(model::ChooseDevice(config.device).status());
-  std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config, std::move(on_stop)));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t memory_bytes, LimitStageMemory(config));
+  std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config, memory_bytes, std::move(on_stop)));
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores());
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork());
   SHOAL_RETURN_IF_ERROR(daemon->OpenDoors());
@@ -83,10 +87,11 @@ Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
   return daemon;
 }
 
-PeerDaemon::PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop)
+PeerDaemon::PeerDaemon(const DaemonConfig& config, std::uint64_t memory_bytes,
+                       std::function<void(Status)> on_stop)
     : config_(config),
       on_stop_(std::move(on_stop)),
-      memory_bytes_(DeviceMemoryBytes(config.device)),
+      memory_bytes_(memory_bytes),
       upload_(std::make_shared<net::RateLimiter>(&SystemClock())),
       download_(std::make_shared<net::RateLimiter>(&SystemClock())),
       control_(NewThreadExecutor("control")),

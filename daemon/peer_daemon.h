@@ -51,7 +51,8 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   // What happens once the run has saved the steps that this peer took part in.
   enum class Handover : std::uint8_t { kNone, kPause, kLeave, kStop };
 
-  explicit PeerDaemon(const DaemonConfig& config, std::function<void(Status)> on_stop);
+  PeerDaemon(const DaemonConfig& config, std::uint64_t memory_bytes,
+             std::function<void(Status)> on_stop);
   Status OpenStores();
   Status OpenNetwork();
   Status OpenDoors();

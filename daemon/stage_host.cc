@@ -193,6 +193,7 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
   if (!loaded.ok()) return FailPlan(loaded.status().WithContext("loading the stage"));
   loaded_ = std::move(*loaded);
   device_name_ = loaded_->model->device_name();
+  if (!loaded_->meter) device_name_ += ", " + loaded_->model->options().compute;
   if (Status status = StartRunner(); !status.ok()) FailPlan(status);
 }
 

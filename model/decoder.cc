@@ -24,11 +24,15 @@ class NetworkDecoder final : public Decoder {
     const auto past = static_cast<std::size_t>(
         std::mismatch(ids.begin(), end, known_.begin()).first - ids.begin());
     known_.clear();
-    SHOAL_RETURN_IF_ERROR(Guard("decoding", [&] {
-      if (row_ == nullptr) row_ = network_.BeginRow();
-      network_.ContinueRow(row_.get(), static_cast<std::int64_t>(past), ids.subspan(past), logits);
-      return Status::Ok();
-    }));
+    SHOAL_RETURN_IF_ERROR(Guard(
+        "decoding",
+        [&] {
+          if (row_ == nullptr) row_ = network_.BeginRow();
+          network_.ContinueRow(row_.get(), static_cast<std::int64_t>(past), ids.subspan(past),
+                               logits);
+          return Status::Ok();
+        },
+        [] { return MemoryUse{.trains = false}; }));
     known_.assign(ids.begin(), ids.end());
     computed_ = ids.size() - past;
     return Status::Ok();

@@ -324,13 +324,16 @@ double FlatParameters::SquaredGradientNorm(const std::set<std::string>& skipped)
     if (gradient.is_cpu()) {
       sum += ParallelSumOfSquares(Floats(gradient));
     } else {
-      sum += gradient.to(at::kDouble).square_().sum().item<double>();
+      for (const at::Tensor& slice : gradient.view(-1).split(kSliceValues)) {
+        sum += slice.to(at::kDouble).square_().sum().item<double>();
+      }
     }
   }
   return sum;
 }
 
-void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
+void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused,
+                           std::int64_t slice_values) {
   optimizer::AdamWOptions without_decay = options;
   without_decay.weight_decay = 0;
   const optimizer::AdamWStep decayed = optimizer::MakeAdamWStep(options);
@@ -344,7 +347,12 @@ void FlatParameters::Apply(const optimizer::AdamWOptions& options, bool fused) {
     if (fused && value.is_cpu()) {
       UpdateOnHost(step, gradient, value, first, second);
     } else {
-      UpdateOnDevice(step, gradient, value, first, second);
+      for (std::int64_t from = 0; from < value.numel(); from += slice_values) {
+        const auto slice = [from, slice_values](const at::Tensor& all) {
+          return all.narrow(0, from, std::min(slice_values, all.numel() - from));
+        };
+        UpdateOnDevice(step, slice(gradient), slice(value), slice(first), slice(second));
+      }
     }
   }
   RefreshComputeValues();

@@ -45,6 +45,8 @@ struct StagePart {
 
 class FlatParameters {
  public:
+  static constexpr std::int64_t kSliceValues = std::int64_t{1} << 23;
+
   // `device`: "cpu", "cuda:0", ...; all values zero. `bf16`: also keeps a bf16 copy of the weights.
   // Unless all is held there are no moments, and what is about them must not be called; of weights
   // alone the same holds for gradients, but for ZeroGradients, which does nothing. By units,
@@ -87,8 +89,10 @@ class FlatParameters {
   double SquaredGradientNorm(const std::set<std::string>& skipped) const;
   // One AdamW update; `options.weight_decay` counts only where the entry decays. On the CPU it is
   // one pass over memory. Without `fused`, and on other devices, tensor operations make the same
-  // roundings in the same order: equal to the bit.
-  void Apply(const optimizer::AdamWOptions& options, bool fused = true);
+  // roundings in the same order: equal to the bit. They go by slices of so many values, whose
+  // copies take little memory beside the largest tensor.
+  void Apply(const optimizer::AdamWOptions& options, bool fused = true,
+             std::int64_t slice_values = kSliceValues);
   // XXH3-64 over all weights in layout order.
   std::uint64_t WeightChecksum() const;
 

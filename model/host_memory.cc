@@ -4,12 +4,20 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#ifdef SHOAL_CUDA
+#include <c10/cuda/CUDACachingAllocator.h>
+#endif
+
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
 
 #include "common/block_pool.h"
+#ifdef SHOAL_CUDA
+#include "model/torch_guard.h"
+#endif
 
 namespace shoal::model {
 namespace {
@@ -23,6 +31,10 @@ BlockPool& Pool() {
   return *pool;
 }
 
+// Of all threads.
+std::atomic<std::uint64_t> limit_bytes = 0;  // 0: none
+std::atomic<std::uint64_t> used_bytes = 0;
+
 // Before a tensor's values: how large the block is. As large as the alignment, which they keep.
 constexpr std::size_t kHeaderBytes = BlockPool::kAlignment;
 
@@ -32,9 +44,13 @@ class PooledAllocator final : public c10::Allocator {
     const c10::Device host(c10::kCPU);
     if (bytes == 0) return {nullptr, nullptr, &Give, host};
     const std::size_t taken = bytes + kHeaderBytes;
-    std::byte* const block = Pool().Take(taken);
-    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "not enough memory: ", bytes,
-                     " bytes for a tensor");
+    const std::uint64_t limit = limit_bytes.load(std::memory_order_relaxed);
+    const std::uint64_t used = used_bytes.fetch_add(taken, std::memory_order_relaxed);
+    const bool within = limit == 0 || (taken <= limit && used <= limit - taken);
+    std::byte* const block = within ? Pool().Take(taken) : nullptr;
+    if (block == nullptr) used_bytes.fetch_sub(taken, std::memory_order_relaxed);
+    TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "not enough memory: tried to allocate ",
+                     bytes, " bytes for a tensor");
     std::memcpy(block, &taken, sizeof taken);
     std::byte* const values = block + kHeaderBytes;
     return {values, values, &Give, host};
@@ -52,6 +68,7 @@ class PooledAllocator final : public c10::Allocator {
     std::size_t taken = 0;
     std::memcpy(&taken, block, sizeof taken);
     Pool().Give(block, taken);
+    used_bytes.fetch_sub(taken, std::memory_order_relaxed);
   }
 };
 
@@ -67,6 +84,21 @@ void UsePooledHostMemory() {
   static_cast<void>(pooled);
 }
 
-void TrimHostMemory() { Pool().Trim(); }
+void LimitHostTensors(std::uint64_t bytes) { limit_bytes.store(bytes); }
+std::uint64_t HostTensorLimit() { return limit_bytes.load(); }
+
+std::uint64_t HostTensorBytes() { return used_bytes.load(); }
+
+void TrimHostMemory() {
+  Pool().Trim();
+#ifdef SHOAL_CUDA
+  // Blocks of one stage's sizes would be in the next one's way.
+  namespace pool = c10::cuda::CUDACachingAllocator;
+  (void)Guard("giving back memory", [] {
+    if (pool::get()->initialized()) pool::emptyCache();
+    return Status::Ok();
+  });
+#endif
+}
 
 }  // namespace shoal::model

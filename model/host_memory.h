@@ -6,11 +6,19 @@
 #ifndef SHOAL_MODEL_HOST_MEMORY_H_
 #define SHOAL_MODEL_HOST_MEMORY_H_
 
+#include <cstdint>
+
 namespace shoal::model {
 
 // For all tensors of the process made from now on. Later calls change nothing.
 void UsePooledHostMemory();
-// Gives back to the system what no tensor uses: a step's blocks wait for the next step.
+// Bounds the bytes of all those tensors together; more is out of memory. 0: no bound.
+void LimitHostTensors(std::uint64_t bytes);
+std::uint64_t HostTensorLimit();
+// What they have now.
+std::uint64_t HostTensorBytes();
+// Gives back to the system what no tensor uses, on the host and on CUDA devices: a step's blocks
+// wait for the next step.
 void TrimHostMemory();
 // The same at the end of its life.
 struct HostMemoryUser {

@@ -45,7 +45,7 @@ enum class ZeroMode : std::uint8_t {
 struct StageOptions {
   StageRange range;
   std::string device = "auto";   // cpu | cuda | cuda:N | auto
-  std::string compute = "fp32";  // fp32 | bf16
+  std::string compute = "fp32";  // fp32 | bf16 | auto; of a made stage never auto (torch_device.h)
   double dropout = 0;            // masks drawn by counter from (seed, sample id, layer)
   bool fresh_masks = false;      // from the step, too: a sample gets another mask at each visit
   std::uint64_t seed = 0;

@@ -1,14 +1,22 @@
 #include "model/torch_device.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 
 #ifdef SHOAL_CUDA
+#include <c10/core/Device.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <cuda_runtime_api.h>
 #endif
 
 #include <charconv>
 #include <cstdlib>
+
+#include "common/process/machine_memory.h"
+#include "common/units.h"
+#include "model/host_memory.h"
+#include "model/torch_guard.h"
 
 namespace shoal::model {
 namespace {
@@ -17,6 +25,8 @@ int CudaDevices() {
   const auto& hooks = at::detail::getCUDAHooks();
   return hooks.hasCUDA() ? static_cast<int>(hooks.deviceCount()) : 0;
 }
+
+constexpr int kBf16Major = 8;  // of the compute capability
 
 TorchDevice CudaDevice(int index) {
   // cuBLAS repeats its results bit for bit only with a fixed workspace; must precede its start.
@@ -28,10 +38,34 @@ TorchDevice CudaDevice(int index) {
   if (cudaGetDeviceProperties(&properties, index) == cudaSuccess) {
     device.name += std::string(" ") + properties.name;
     device.memory_bytes = properties.totalGlobalMem;
+    device.multiplies_bf16 = properties.major >= kBf16Major;
   }
 #endif
   return device;
 }
+
+#ifdef SHOAL_CUDA
+// Free of a CUDA device, beside the context that this call makes if there is none.
+Result<std::uint64_t> FreeBytes(const TorchDevice& device) {
+  std::size_t free_bytes = 0, bytes = 0;
+  const int index = c10::Device(device.id).index();
+  cudaError_t error = cudaSetDevice(index);
+  if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &bytes);
+  if (error == cudaSuccess) return std::uint64_t{free_bytes};
+  return FailedPrecondition("device '" + device.id + "' cannot be used (" +
+                            cudaGetErrorString(error) + "); look at nvidia-smi, or use cpu");
+}
+
+Status SetPoolLimit(const TorchDevice& device, std::uint64_t bytes) {
+  return Guard("limiting the memory of " + device.id, [&] {
+    at::globalContext().lazyInitDevice(c10::kCUDA);
+    c10::cuda::CUDACachingAllocator::setMemoryFraction(
+        static_cast<double>(bytes) / static_cast<double>(device.memory_bytes),
+        c10::Device(device.id).index());
+    return Status::Ok();
+  });
+}
+#endif
 
 }  // namespace
 
@@ -85,6 +119,57 @@ Result<TorchDevice> ChooseDevice(const std::string& text) {
                               " CUDA devices, counted from 0");
   }
   return CudaDevice(index);
+}
+
+TorchDevice CudaDeviceFacts::device(std::size_t index) const {
+  const std::string id = "cuda:" + std::to_string(index);
+  return {id, id + " " + name, memory_bytes, major >= kBf16Major};
+}
+
+Result<std::string> ChooseCompute(const std::string& text, const TorchDevice& device) {
+  if (text == "fp32" || text == "bf16") return text;
+  if (text == "auto") return std::string(device.multiplies_bf16 ? "bf16" : "fp32");
+  return InvalidArgument("unknown compute type '" + text + "': use auto, fp32 or bf16");
+}
+
+Result<std::uint64_t> DeviceMemoryLimit(const TorchDevice& device, std::uint64_t free_bytes,
+                                        std::uint64_t machine_bytes, std::uint64_t asked_bytes) {
+  const std::uint64_t all = device.is_cpu() ? machine_bytes : device.memory_bytes;
+  if (asked_bytes == 0) return device.is_cpu() ? 0 : free_bytes - free_bytes / 10;
+  if (all == 0 || asked_bytes <= all) return asked_bytes;
+  return InvalidArgument("limits.device_memory is " + FormatBytes(asked_bytes) + ", but " +
+                         (device.is_cpu() ? std::string("the machine") : device.name) + " has " +
+                         FormatBytes(all) + "; write less, or leave it empty");
+}
+
+Result<std::uint64_t> LimitDeviceMemory(const TorchDevice& device, std::uint64_t asked_bytes) {
+  if (device.is_cpu()) {
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
+                           DeviceMemoryLimit(device, 0, MachineMemoryBytes(), asked_bytes));
+    UsePooledHostMemory();
+    LimitHostTensors(limit);
+    return limit;
+  }
+#ifdef SHOAL_CUDA
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t free_bytes, FreeBytes(device));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
+                         DeviceMemoryLimit(device, free_bytes, 0, asked_bytes));
+  SHOAL_RETURN_IF_ERROR(SetPoolLimit(device, limit));
+  return limit;
+#else
+  return FailedPrecondition("device '" + device.id + "': this build has no CUDA");
+#endif
+}
+
+std::uint64_t DeviceMemoryLimitOf(const TorchDevice& device) {
+  if (device.is_cpu()) return HostTensorLimit();
+#ifdef SHOAL_CUDA
+  namespace pool = c10::cuda::CUDACachingAllocator;
+  if (!pool::get()->initialized()) return 0;
+  const double part = pool::getMemoryFraction(c10::Device(device.id).index());
+  if (part < 1) return static_cast<std::uint64_t>(part * static_cast<double>(device.memory_bytes));
+#endif
+  return 0;
 }
 
 void SetTorchThreads(int threads) {

@@ -15,6 +15,7 @@
 #include "model/flat_parameters.h"
 #include "model/frozen_parameters.h"
 #include "model/host_memory.h"
+#include "model/memory_use.h"
 #include "model/micro_batch_check.h"
 #include "model/network.h"
 #include "model/stage_model.h"
@@ -35,7 +36,7 @@ class TorchStage final : public StageModel, public HasNetwork {
   TorchStage(const ModelSpec& spec, const StageOptions& options, const TorchDevice& device)
       : spec_(spec),
         options_(options),
-        device_name_(device.name),
+        device_(device),
         parameters_(spec, options.range, device.id, options.compute == "bf16", options.held),
         frozen_(spec, options.range, device.id, options.compute == "bf16"),
         values_memory_(options.values_on_device ? NewCudaMemory(device.id) : nullptr),
@@ -54,7 +55,7 @@ class TorchStage final : public StageModel, public HasNetwork {
 
   const ModelSpec& spec() const override { return spec_; }
   const StageOptions& options() const override { return options_; }
-  std::string device_name() const override { return device_name_; }
+  std::string device_name() const override { return device_.name; }
   std::shared_ptr<DeviceMemory> values_memory() const override { return values_memory_; }
   const Network& network() const override { return network_; }
 
@@ -148,11 +149,17 @@ class TorchStage final : public StageModel, public HasNetwork {
     return which != StateVector::kWeights || !parameters_.Holds(which, first, count);
   }
   Status CheckGradients(StateVector which, std::size_t first, std::size_t count) const;
+  MemoryUse Use() const;
+  // Over the other one: an error that says that memory ran out says what it went to.
+  template <typename Function>
+  Status Guard(std::string_view operation, Function function) const {
+    return model::Guard(operation, function, [this] { return Use(); });
+  }
 
   const HostMemoryUser memory_;  // outlives the tensors below
   const ModelSpec spec_;
   const StageOptions options_;
-  const std::string device_name_;
+  const TorchDevice device_;
   FlatParameters parameters_;
   std::unique_ptr<StateFiles> files_;                  // of the moments; null: they are held
   FrozenParameters frozen_;                            // nothing without adapters
@@ -161,10 +168,23 @@ class TorchStage final : public StageModel, public HasNetwork {
   Network network_;
   std::vector<TensorLayout> layout_;
   std::map<MicroBatchId, InFlight> kept_;
+  Status failed_;  // of a call that cannot say so itself: the next one does
 };
 
+MemoryUse TorchStage::Use() const {
+  MemoryUse use = UseOf(spec_, options_, DeviceMemoryLimitOf(device_));
+  use.state_bytes = parameters_.bytes();
+  use.base_bytes = frozen_.bytes();
+  use.micro_batches = kept_.size();
+  for (const auto& [id, in_flight] : kept_) {
+    const auto tokens = static_cast<std::uint32_t>(in_flight.tokens_in_all);
+    use.micro_batch_bytes = std::max(use.micro_batch_bytes, MicroBatchBytes(1, tokens));
+  }
+  return use;
+}
+
 Status TorchStage::CheckTrains() const {
-  if (!weights_alone()) return Status::Ok();
+  if (!weights_alone()) return failed_;
   return FailedPrecondition("the stage holds weights alone: it does not train");
 }
 
@@ -411,7 +431,13 @@ double TorchStage::SquaredGradientNorm(double scale) {
   SHOAL_CHECK(!by_units() && !weights_alone());
   std::set<std::string> counted_elsewhere;
   if (!first()) counted_elsewhere = spec_.SharedTensors();
-  return parameters_.SquaredGradientNorm(counted_elsewhere) * scale * scale;
+  double norm = std::nan("");  // a step that is skipped, if there is an error
+  const Status status = Guard("norm of the gradients", [&] {
+    norm = parameters_.SquaredGradientNorm(counted_elsewhere) * scale * scale;
+    return Status::Ok();
+  });
+  if (failed_.ok()) failed_ = status;
+  return norm;
 }
 
 Status TorchStage::Apply(std::uint64_t step, double scale, double global_norm,
@@ -543,9 +569,6 @@ Status CheckOptions(const ModelSpec& spec, const StageOptions& options) {
                            std::to_string(range.last_layer) + " does not fit a model of " +
                            std::to_string(spec.layers()) + " layers");
   }
-  if (options.compute != "fp32" && options.compute != "bf16") {
-    return InvalidArgument("unknown compute type '" + options.compute + "': use fp32 or bf16");
-  }
   if (!(options.dropout >= 0 && options.dropout < 1)) {
     return InvalidArgument("dropout must be at least 0 and below 1");
   }
@@ -569,14 +592,20 @@ Status CheckOptions(const ModelSpec& spec, const StageOptions& options) {
 Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
                                                   const StageOptions& options) {
   SHOAL_RETURN_IF_ERROR(CheckOptions(spec, options));
+  StageOptions chosen = options;
+  TorchDevice device;
   std::unique_ptr<StageModel> stage;
-  SHOAL_RETURN_IF_ERROR(Guard("starting the stage", [&] {
-    SHOAL_ASSIGN_OR_RETURN(const TorchDevice device, ChooseDevice(options.device));
-    SetTorchThreads(options.threads);
-    UsePooledHostMemory();
-    stage = std::make_unique<TorchStage>(spec, options, device);
-    return Status::Ok();
-  }));
+  SHOAL_RETURN_IF_ERROR(Guard(
+      "starting the stage",
+      [&] {
+        SHOAL_ASSIGN_OR_RETURN(device, ChooseDevice(options.device));
+        SHOAL_ASSIGN_OR_RETURN(chosen.compute, ChooseCompute(options.compute, device));
+        SetTorchThreads(options.threads);
+        UsePooledHostMemory();
+        stage = std::make_unique<TorchStage>(spec, chosen, device);
+        return Status::Ok();
+      },
+      [&] { return UseOf(spec, chosen, DeviceMemoryLimitOf(device)); }));
   return stage;
 }
 

@@ -27,7 +27,7 @@ struct RunConfig {
   std::vector<std::uint32_t> cuts;  // first layers of stages 1.., empty: even by cost
   std::uint32_t micro_batches = 8;  // per step, over all pipelines
   std::uint32_t micro_batch_rows = 2;
-  std::string compute = "fp32";
+  std::string compute = "auto";  // auto: by the peer's device | fp32 | bf16
   double dropout = 0;
   std::string dropout_masks = "keyed";  // keyed: one mask per sample | fresh: another at each visit
   bool recompute = false;

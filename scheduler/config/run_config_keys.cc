@@ -58,7 +58,8 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("micro_batches", &c->micro_batches, 1, 65536, "",
       "micro-batches per step, over all pipelines");
   add("micro_batch_rows", &c->micro_batch_rows, 1, 65536, "", "samples per micro-batch");
-  add("compute", &c->compute, 0, 0, "fp32|bf16", "number format of the layers' arithmetic");
+  add("compute", &c->compute, 0, 0, "auto|fp32|bf16",
+      "number format of the layers' arithmetic; auto: bf16 on GPUs that multiply it, else fp32");
   add("dropout", &c->dropout, 0, 0.99, "", "probability of dropout; 0: no dropout");
   add("dropout_masks", &c->dropout_masks, 0, 0, "keyed|fresh",
       "keyed: one mask per sample, so that aqsgd's changes stay small; fresh: another at each "

@@ -79,12 +79,18 @@ StageNeeds StageMemory::Of(std::uint32_t first, std::uint32_t last, std::uint32_
       need.base += state_->base_bytes[shared + part];
     }
   }
+  // compute = "auto": each item as on the peer where it takes more. A GPU has a bf16 copy of the
+  // weights, a CPU wider activations.
   need.trained = state_->method.StateBytes(model.TrainedParametersOf(first, last, embedding, head),
-                                           config.pipelines, config.compute == "bf16",
+                                           config.pipelines, config.compute != "fp32",
                                            LargestUnit(model, embedding || head));
-  need.micro_batch = model::KeptBytes(
-      model, {first, last, config.compute == "bf16", config.dropout > 0, config.recompute},
-      {config.micro_batch_rows, config.row_tokens});
+  for (const bool bf16 : {false, true}) {
+    if (config.compute == (bf16 ? "fp32" : "bf16")) continue;
+    need.micro_batch =
+        std::max(need.micro_batch,
+                 model::KeptBytes(model, {first, last, bf16, config.dropout > 0, config.recompute},
+                                  {config.micro_batch_rows, config.row_tokens}));
+  }
   need.in_flight = state_->InFlight(stage, stages);
   return need;
 }

@@ -159,6 +159,7 @@ class SettingsTest(harness.SwarmTest):
             ('[network]\nupload = "20MB"\n', "upload", "20MB"),
             ('[network]\nupload = 20\n', "upload", "rate in quotes"),
             ('[limits]\ndelta_store = "much"\n', "delta_store", "much"),
+            ('[limits]\ndevice_memory = "0"\n', "device_memory", "more than 0"),
             ('[compute]\ndevice = "tpu"\n', "device", "cpu, cuda"),
             ('[compute\n', "line 1"),
         ]
@@ -171,6 +172,12 @@ class SettingsTest(harness.SwarmTest):
                 self.assertFalse((self.folder / "peer").exists())
 
     def test_flags(self):
+        for size, words in (("much", "20GiB"), ("0", "more than 0"),
+                            ("1000000GiB", "the machine has")):
+            done = refused("shoald", "--dir", self.folder / "peer", "--device", "cpu",
+                           "--device-memory", size)
+            self.assert_refused(done, BAD_CONFIG, "device.memory", words)
+            self.assertFalse((self.folder / "peer").exists())
         done = refused("shoald", "--dir", self.folder / "peer", "--upload", "20MB")
         self.assert_refused(done, BAD_CONFIG, "20MB", "mbit")
         done = refused("shoal", "set", "upload", "--dir", self.folder / "peer")

@@ -81,6 +81,36 @@ class FailureTest(harness.SwarmTest):
             self.assert_same_steps(swarm, 60)
             swarm.stop()
 
+    def test_a_peer_without_memory_says_what_fills_it_and_stays(self):
+        # The backward makes again what the forward did not keep: more than placement counts.
+        with Swarm(self.folder / "s", stages=1, steps=4, rows=8, recompute=True,
+                   compute="fp32") as swarm:
+            swarm.start_scheduler()
+            swarm.start_peer("roomy")
+            swarm.wait_finished()
+            memory = swarm.peer_status("roomy")["memory"]
+        counted = memory["stateBytes"] + memory["microBatchBytes"]
+        with Swarm(self.folder / "t", stages=1, steps=4, rows=8, recompute=True,
+                   compute="fp32") as swarm:
+            swarm.start_scheduler()
+            swarm.start_peer("tight", "--device-memory", f"{counted - 1}B")
+            swarm.wait_run(lambda r: "too little memory" in r["reason"], 60, "it is not placed")
+            swarm.peers["tight"].stop()
+            swarm.start_peer("tight", "--device-memory", f"{counted + 65536}B")
+            held = swarm.wait_run(lambda r: "out of memory" in r["reason"], 60, "it runs out")
+            self.assertRegex(held["reason"], r"tight.*out of memory.*limit .*the largest item: "
+                                             r"weights, gradients and moments, .*take more stages")
+            self.assertIn("out of memory", swarm.peers["tight"].log.read_text())
+            # The next plan finds the same peer, which has not stopped.
+            swarm.wait_run(lambda r: r["generation"] > held["generation"], 90, "a further plan")
+            status = swarm.peer_status("tight")
+            self.assertTrue(status["scheduler"]["connected"])
+            swarm.peers["tight"].stop()
+            swarm.start_peer("tight")
+            swarm.wait_finished()
+            self.assertEqual(swarm.peer_status("tight")["device"], "cpu, fp32")
+            swarm.stop()
+
     def test_a_killed_scheduler_continues_its_run(self):
         # Peers find it again under the same port.
         port = harness.free_port()

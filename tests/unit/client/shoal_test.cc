@@ -358,10 +358,17 @@ TEST_F(Shoal, JoinGivesItsFlagsToAShoaldThatRuns) {
 TEST(Doctor, ACardThatTrainingWouldNotUseIsBad) {
   const Finding good = JudgeGpu({true, true, true, R"({"cudaBuild":true,"codecTrouble":"",
       "devices":[{"name":"NVIDIA GeForce RTX 3060","computeCapability":"8.6",
-                  "memoryBytes":12884901888,"freeMemoryBytes":11811160064}]})"});
+                  "memoryBytes":12884901888,"freeMemoryBytes":11811160064,
+                  "stageMemoryBytes":10737418240,"stageMemoryTrouble":"","compute":"bf16"}]})"});
   EXPECT_EQ(good.verdict, Verdict::kGood);
   EXPECT_EQ(good.text,
-            "NVIDIA GeForce RTX 3060 (compute capability 8.6, 11.0 GiB of 12.0 GiB free)");
+            "NVIDIA GeForce RTX 3060 (compute capability 8.6, 11.0 GiB of 12.0 GiB free; a stage "
+            "takes up to 10.0 GiB and computes in bf16)");
+  const Finding too_much = JudgeGpu({true, true, true, R"({"cudaBuild":true,"codecTrouble":"",
+      "devices":[{"name":"NVIDIA GeForce RTX 3060",
+                  "stageMemoryTrouble":"limits.device_memory is 13.0 GiB"}]})"});
+  EXPECT_EQ(too_much.verdict, Verdict::kBad);
+  EXPECT_THAT(too_much.text, HasSubstr("but limits.device_memory is 13.0 GiB"));
   const Finding no_kernels = JudgeGpu({true, true, true, R"({"cudaBuild":true,
       "codecTrouble":"no kernel image","devices":[{"name":"Tesla K80"}]})"});
   EXPECT_EQ(no_kernels.verdict, Verdict::kBad);

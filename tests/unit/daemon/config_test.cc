@@ -55,6 +55,7 @@ pacing = "off"
 [limits]
 delta_store = "10GiB"
 activations = "512MiB"
+device_memory = "10GiB"
 [store]
 memory = "100MB"
 space = "tight"
@@ -82,6 +83,7 @@ level = "debug"
   EXPECT_EQ(config.store_memory_bytes, 100'000'000u);
   EXPECT_EQ(config.store_space, "tight");
   EXPECT_EQ(config.activation_bytes, 512ull << 20);
+  EXPECT_EQ(config.device_memory_bytes, 10ull << 30);
   EXPECT_EQ(config.device, "cuda:1");
   EXPECT_EQ(config.threads, 3u);
   EXPECT_EQ(config.codec_threads, 4u);
@@ -89,7 +91,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 18u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 19u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
@@ -127,6 +129,9 @@ TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
       {"[network]\nadvertise = [\"a\", 3]\n", 2, "network.advertise", "list of texts"},
       {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},
       {"[limits]\nactivations = \"5 mbit\"\n", 2, "limits.activations", "20GiB"},
+      {"[limits]\ndevice_memory = \"much\"\n", 2, "limits.device_memory", "20GiB"},
+      {"[limits]\ndevice_memory = \"0\"\n", 2, "limits.device_memory", "more than 0, or empty"},
+      {"[limits]\ndevice_memory = 8\n", 2, "limits.device_memory", "in quotes"},
       {"[compute]\nthreads = \"two\"\n", 2, "compute.threads", "from 0 to 1024"},
       {"[compute]\nthreads = 1025\n", 2, "compute.threads", "from 0 to 1024"},
       {"[compute]\nthreads = -1\n", 2, "compute.threads", "from 0 to 1024"},
@@ -174,6 +179,7 @@ TEST(DaemonConfig, WritesWhatItReads) {
   config.store_memory_bytes = 3ull << 10;
   config.store_space = "tight";
   config.activation_bytes = 0;
+  config.device_memory_bytes = 3ull << 29;
   config.device = "cuda:12";
   config.threads = 1024;
   config.codec_threads = 64;
@@ -192,6 +198,7 @@ TEST(DaemonConfig, WritesWhatItReads) {
   EXPECT_EQ(back.upload, config.upload);
   EXPECT_EQ(back.delta_store_bytes, config.delta_store_bytes);
   EXPECT_EQ(back.activation_bytes, 0u);
+  EXPECT_EQ(back.device_memory_bytes, 3ull << 29);
 }
 
 TEST(DaemonConfig, SampleFileHoldsTheDefaults) {

@@ -15,6 +15,7 @@
 #include "dataset/prepare/prepare_data.h"
 #include "model/families/open_model.h"
 #include "model/init_weights.h"
+#include "model/torch_device.h"
 #include "net/links/grpc_link_hub.h"
 #include "storage/models/model_directory.h"
 #include "tests/support/fake_control_client.h"
@@ -154,7 +155,7 @@ class StageHostTest : public testing::Test {
     run->set_row_tokens(kRowTokens);
     run->set_forward_codec("aqsgd:bits=4");
     run->set_backward_codec("direct:bits=8");
-    run->set_compute("fp32");
+    run->set_compute("auto");
     run->set_beta1(0.9);
     run->set_beta2(0.999);
     run->set_epsilon(1e-8);
@@ -277,7 +278,7 @@ TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
     EXPECT_EQ(owner_.states.back().first, PeerState::kTraining);
     EXPECT_GT(host_->budget().state_bytes, 0u);
     EXPECT_EQ(host_->budget().delta_store_bytes, 0u);  // no boundary
-    EXPECT_EQ(host_->device_name(), "cpu");
+    EXPECT_EQ(host_->device_name(), "cpu, fp32");
   });
   // m of a run without checkpoints here, which this peer took part in once.
   const storage::BoundaryEnd other{RunId{7}, 0, storage::BoundarySide::kSender};
@@ -376,6 +377,48 @@ TEST_F(StageHostTest, SaysWhyAPlanFails) {
 
   On([this] { owner_.connected = false; });
   EXPECT_THAT(FailureOf(MakePlan(0)), HasSubstr("not connected"));
+}
+
+// Too little for the stage, then for its first forward, then enough: each plan ends with one reason
+// and leaves nothing behind that the next one lacks.
+TEST_F(StageHostTest, OutOfMemoryEndsAPlanAndTheNextOneTrains) {
+  const model::TorchDevice cpu = model::ChooseDevice("cpu").value();
+  const auto limit = [&](std::uint64_t bytes) {
+    RunOn(compute_.get(), [] { return 0; });  // the memory of the stage before is free
+    ASSERT_TRUE(model::LimitDeviceMemory(cpu, bytes).ok());
+  };
+  const auto failure = [&] {
+    const std::string error = WaitFor(PeerMessage::kPlanFailed).plan_failed().error();
+    EXPECT_THAT(error, HasSubstr("out of memory"));
+    EXPECT_THAT(error, HasSubstr("the largest item: weights, gradients and moments"));
+    EXPECT_THAT(error, HasSubstr("limits.device_memory"));
+    On([&] {
+      EXPECT_EQ(owner_.states.back(), std::pair(PeerState::kWaiting, error));
+      host_.reset();
+    });
+    return error;
+  };
+  limit(64 << 10);
+  Start(MakePlan(0));
+  EXPECT_THAT(failure(), HasSubstr("loading the stage"));
+  limit(0);
+  Start(MakePlan(1));
+  WaitFor(PeerMessage::kPlanReady);
+  // All that it has, and a little.
+  limit(RunOn(control_.get(), [this] { return host_->budget().state_bytes; }) + (40 << 10));
+  On([this] {
+    control::v1::StepPlan plan;
+    plan.set_generation(2);
+    plan.set_step(1);
+    auto* micro_batch = plan.add_pipelines()->add_micro_batches();
+    for (const std::uint64_t sample : {0, 1}) micro_batch->add_samples(sample);
+    host_->OnStepPlan(plan);
+  });
+  EXPECT_THAT(failure(), HasSubstr("forward failed"));
+  limit(0);
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  EXPECT_NE(Step(0), 0u);
 }
 
 TEST_F(StageHostTest, WrongStepPlansFailThePlanOnce) {

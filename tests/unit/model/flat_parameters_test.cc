@@ -39,6 +39,7 @@ TEST(FlatParameters, FusedUpdateEqualsTensorOperationsToTheBit) {
   // The tensor operations are what a CUDA device runs.
   FlatParameters fused(MiniSpec(), {0, 2}, "cpu", false);
   FlatParameters apart(MiniSpec(), {0, 2}, "cpu", false);
+  FlatParameters sliced(MiniSpec(), {0, 2}, "cpu", false);
   std::mt19937 random(1);
   std::normal_distribution<float> normal;
   std::vector<float> gradients(fused.size());
@@ -47,9 +48,12 @@ TEST(FlatParameters, FusedUpdateEqualsTensorOperationsToTheBit) {
     const optimizer::AdamWOptions options{0.9, 0.999, 1e-8, 0.1, 1e-2, 0.3, step};
     fused.Write(StateVector::kGradients, 0, gradients);
     apart.Write(StateVector::kGradients, 0, gradients);
+    sliced.Write(StateVector::kGradients, 0, gradients);
     fused.Apply(options);
     apart.Apply(options, /*fused=*/false);
+    sliced.Apply(options, /*fused=*/false, /*slice_values=*/37);
     ASSERT_EQ(fused.WeightChecksum(), apart.WeightChecksum()) << "step " << step;
+    ASSERT_EQ(fused.WeightChecksum(), sliced.WeightChecksum()) << "step " << step;
   }
 }
 

@@ -58,6 +58,7 @@ class RunArtefactsTest : public ::testing::Test {
 
 // A peer that holds the weights alone could not run a single micro-batch.
 TEST_F(RunArtefactsTest, AStageNeedsItsStateAndOneMicroBatch) {
+  config_.compute = "fp32";
   const RunArtefacts artefacts = Make();
   const auto& first = config_.stage_first_layers;
   ASSERT_EQ(config_.stage_bytes.size(), 2U);
@@ -82,6 +83,7 @@ TEST_F(RunArtefactsTest, AStageNeedsItsStateAndOneMicroBatch) {
 }
 
 TEST_F(RunArtefactsTest, ABaseOfFewerBitsAndRecomputeNeedLess) {
+  config_.compute = "fp32";
   config_.adapter_kind = "lora";
   config_.adapter_rank = 4;
   RunArtefacts artefacts = Make();

@@ -28,6 +28,7 @@ model::ModelSpec Model() {
 
 RunConfig Config() {
   RunConfig config;
+  config.compute = "fp32";
   config.micro_batches = 6;
   config.micro_batch_rows = 2;
   config.row_tokens = 32;
@@ -94,6 +95,20 @@ TEST(StageMemory, CountsWhatAStageHolds) {
   EXPECT_EQ(adapted.Of(5, 7, 2, 3).base, 596U);
   EXPECT_EQ(adapted.Of(2, 5, 1, 3).trained, 16 * model.TrainedParametersOf(2, 5, false, false));
   EXPECT_LT(20 * adapted.Of(0, 2, 0, 3).trained, all.Of(0, 2, 0, 3).trained * 3);
+}
+
+// A peer with a GPU keeps a bf16 copy of the weights, one without wider activations.
+TEST(StageMemory, WhereDevicesDecideEachItemIsTheLarger) {
+  RunConfig config = Config();
+  const auto needs = [&](const char* compute) {
+    config.compute = compute;
+    return StageMemory::Make(config, Model(), {}).value().Of(5, 7, 2, 3);
+  };
+  const StageNeeds full = needs("fp32"), half = needs("bf16"), any = needs("auto");
+  EXPECT_EQ(half.trained * 16, full.trained * 18);
+  EXPECT_LT(half.micro_batch, full.micro_batch);
+  EXPECT_EQ(any.trained, half.trained);
+  EXPECT_EQ(any.micro_batch, full.micro_batch);
 }
 
 TEST(StageMemory, EveryStageHoldsWhatAllStagesShare) {
