@@ -108,7 +108,7 @@ class Runner final : public StageRunner {
     SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
     on_host_.push_back(text);
   }
-  void NoteExchange(const ModelFacts& facts, const std::string& method);
+  void NoteExchange(const ModelFacts& facts);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MakeCompute();
@@ -295,14 +295,13 @@ void Runner::ResetModel() {
 }
 
 // Exchanges take gradients out of the model and put their sums back.
-void Runner::NoteExchange(const ModelFacts& facts, const std::string& method) {
-  if (!replica_->on_host()) return;
+void Runner::NoteExchange(const ModelFacts& facts) {
   std::uint64_t bytes = 0;
   for (const model::TensorLayout& tensor : config_.pipelines > 1 ? facts.layout : facts.shared) {
     bytes += tensor.size * sizeof(float);
   }
-  NoteOnHost("replica method " + method + " works on the host: " + FormatBytes(bytes) +
-             " of gradients cross the bus in each step, and their sums back");
+  NoteOnHost("replica method " + config_.replica_method + " works on the host: " +
+             FormatBytes(bytes) + " of gradients cross the bus in each step, and their sums back");
 }
 
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
@@ -324,9 +323,8 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   }
   context.layout = facts.layout;
   context.units = facts.units;
-  const std::string method = context.method.spec;
   SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
-  if (group_ && !codecs_.home->on_host()) NoteExchange(facts, method);
+  if (group_ && replica_->on_host() && !codecs_.home->on_host()) NoteExchange(facts);
   member_.stats.shard_bytes = replica_->StateBytes();
   compute_->set_gate(replica_->gate());
   return Status::Ok();

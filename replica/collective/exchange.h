@@ -143,7 +143,7 @@ class Exchange {
   virtual void Commit() = 0;
   virtual void Rollback() = 0;
 
-  // Where its values and results lie.
+  // Where its values and results lie. Thread: any.
   virtual const compression::ValueHome& home() const { return *compression::HostValues(); }
 
   // Memory of a result that is not needed any more.

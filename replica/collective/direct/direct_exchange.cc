@@ -73,6 +73,7 @@ class DirectExchange final : public BlendingExchange {
     channel_->SetReceiver(nullptr);
   }
 
+  // Thread: any.
   const compression::ValueHome& home() const override { return *config_.home; }
   void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) override;
   void Abort() override {
