@@ -1,4 +1,5 @@
-// Checks of micro-batches against a stage of a model. Internal to model/. Pure. Thread: any.
+// Checks of what a stage of a model is given: options, micro-batches. Internal to model/. Pure.
+// Thread: any.
 
 #ifndef SHOAL_MODEL_MICRO_BATCH_CHECK_H_
 #define SHOAL_MODEL_MICRO_BATCH_CHECK_H_
@@ -12,6 +13,9 @@
 #include "storage/models/model_directory.h"
 
 namespace shoal::model {
+
+// Invalid argument, with what is allowed, if they do not fit each other or the model.
+Status CheckStageOptions(const ModelSpec& spec, const StageOptions& options);
 
 // Which ends of the model a stage has: the embeddings, the head.
 struct StageEnds {

@@ -58,6 +58,11 @@ struct StageOptions {
   OptimizerOptions optimizer;
 };
 
+// Whether parts of the state are in files.
+inline bool NeedsFiles(ZeroMode held) {
+  return held == ZeroMode::kZero1 || held == ZeroMode::kZero3;
+}
+
 }  // namespace shoal::model
 
 #endif  // SHOAL_MODEL_STAGE_OPTIONS_H_
