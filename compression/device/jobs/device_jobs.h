@@ -14,15 +14,17 @@
 #include "compression/device/jobs/dither_jobs.h"
 #include "compression/device/jobs/image_jobs.h"
 #include "compression/device/jobs/raw_jobs.h"
+#include "compression/device/jobs/scale_jobs.h"
 #include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/jobs/tile_jobs.h"
 #include "compression/device/jobs/topk_jobs.h"
+#include "compression/device/jobs/turn_jobs.h"
 
 namespace shoal::compression {
 
 using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
-                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RawJob, SelectJob,
-                               StatsJob, TileJob, TokenJob>;
+                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RawJob, ScaleJob,
+                               SelectJob, StatsJob, TileJob, TokenJob, TurnJob>;
 
 }  // namespace shoal::compression
 
