@@ -100,8 +100,6 @@ Result<bool> ChannelsOption(const CodecSpec& spec) {
 
 bool HasChannelScales(const CodecSpec& spec) { return spec.Option("channels") == "on"; }
 
-bool HasHostOnlyOption(const CodecSpec& spec) { return HasChannelScales(spec) || HasStep(spec); }
-
 std::string_view OneBitForbidsChanges(const CodecSpec& spec, bool affine) {
   if (spec.Option("bits") != "1") return {};
   if (!affine && spec.Option("rounding") != "stochastic") return {};

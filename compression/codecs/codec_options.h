@@ -42,8 +42,6 @@ std::string NumberText(double value);
 // `channels=`: whether values are divided by a scale per channel first (scaled/scaled_codec.h).
 Result<bool> ChannelsOption(const CodecSpec& spec);
 bool HasChannelScales(const CodecSpec& spec);  // of a spec that was parsed
-// CodecEntry::host_only of codecs of bits and levels.
-bool HasHostOnlyOption(const CodecSpec& spec);
 // What follows the name: "+zstd", "+rans" or nothing.
 Result<EntropyCoder> EntropyOption(const CodecSpec& spec);
 // Why a codec takes no error feedback of gradients.

@@ -29,10 +29,12 @@ void Launch(const KeptJob& job, cudaStream_t stream);
 void Launch(const LookJob& job, cudaStream_t stream);
 void Launch(const RangeJob& job, cudaStream_t stream);
 void Launch(const RawJob& job, cudaStream_t stream);
+void Launch(const ScaleJob& job, cudaStream_t stream);
 void Launch(const SelectJob& job, cudaStream_t stream);
 void Launch(const StatsJob& job, cudaStream_t stream);
 void Launch(const TileJob& job, cudaStream_t stream);
 void Launch(const TokenJob& job, cudaStream_t stream);
+void Launch(const TurnJob& job, cudaStream_t stream);
 void Launch(const VectorJob& job, cudaStream_t stream);
 
 inline constexpr std::uint32_t kThreads = 128;

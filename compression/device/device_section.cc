@@ -28,6 +28,12 @@ std::byte* DeviceScratch::Get(std::string_view slot) const {
   return at == slots_.end() ? nullptr : at->second.memory;
 }
 
+DeviceScratch* DeviceScratch::Inside(std::string_view section) {
+  const auto at = inside_.find(section);
+  if (at != inside_.end()) return at->second.get();
+  return inside_.emplace(section, std::make_unique<DeviceScratch>(queue_)).first->second.get();
+}
+
 // ---- samples of a job ------------------------------------------------------------------------
 
 Status SendSamples(const DeviceContext& context, std::span<const DeviceSample> samples) {

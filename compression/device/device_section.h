@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "compression/api/codec.h"
+#include "compression/api/sample_layout.h"
 #include "compression/codecs/plain_codec.h"
 #include "compression/device/device_queue.h"
 
@@ -35,6 +36,8 @@ class DeviceScratch {
   Result<std::byte*> Reserve(std::string_view slot, std::size_t bytes);
   // What the slot has; null before the first Reserve.
   std::byte* Get(std::string_view slot) const;
+  // Scratch memory of its own for a section inside of another one; lives as long as this.
+  DeviceScratch* Inside(std::string_view section);
 
  private:
   struct Part {
@@ -43,6 +46,7 @@ class DeviceScratch {
   };
   DeviceQueue* queue_;
   std::map<std::string, Part, std::less<>> slots_;
+  std::map<std::string, std::unique_ptr<DeviceScratch>, std::less<>> inside_;
 };
 
 // Slots of more than one kind: the samples and extremes of the job that runs, and the section that
@@ -59,6 +63,7 @@ struct DeviceContext {
   RandomKey key;
   std::size_t samples;  // of the section
   std::string_view spec;
+  float magnitude_most = kMagnitudeMax;  // of the values of buckets
 };
 
 // Sends the samples of a job, clears their extremes, and fetches them.

@@ -44,6 +44,13 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "dithered:step=1",
                                   "dithered:rate=2",
                                   "aqsgd:delta=dithered:step=0.5,first_visit=dithered:error=0.1",
+                                  "dithered:step=0.4,klt=64,channels=on",
+                                  "dithered:step=1,klt=4",
+                                  "dithered:step=1,channels=on,dither=off",
+                                  "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+                                  "first_visit=dithered:step=0.1/klt=64/channels=on",
+                                  "direct:bits=3,bucket=4,channels=on",
+                                  "aqsgd+rans:bits=3,bucket=4,channels=on",
                                   "tiles:bits=3",
                                   "tiles:bits=5,tile=2,levels=midtread",
                                   "tiles+rans:bits=4,tile=4",
@@ -53,7 +60,7 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "topk+rans:ratio=0.5,bits=2",
                                   "aqsgd:bits=2,first_visit=tiles:bits=3",
                                   "aqsgd:delta=topk:ratio=0.2/bits=5"};
-constexpr SampleShape kShapes[] = {{1, 24}, {3, 24}, {2, 48}, {5, 12}};
+constexpr SampleShape kShapes[] = {{1, 24}, {3, 24}, {2, 48}, {5, 12}, {60, 24}};
 
 struct Input {
   std::vector<SampleToDecode> samples;

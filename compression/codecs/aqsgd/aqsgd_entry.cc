@@ -164,7 +164,7 @@ const CodecEntry& AqsgdEntry() {
         return "aqsgd needs no feedback, for what its changes leave out of m is in the next "
                "change; leave feedback out";
       },
-      .host_only = HasHostOnlyOption,
+      .host_only = HasStep,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
   };

@@ -75,7 +75,7 @@ const CodecEntry& DirectEntry() {
       .make_plain = MakeDirect,
       .no_feedback = NoFeedback,
       .no_changes = NoChangesOfDirect,
-      .host_only = HasHostOnlyOption,
+      .host_only = HasStep,
       .unbiased = StochasticIsUnbiased,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,

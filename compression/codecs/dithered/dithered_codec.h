@@ -54,10 +54,8 @@ class DitheredCodec final : public PlainCodec {
   DitheredCodec(DitherGoal goal, double value, DitheredForm form = {});
 
   const std::string& spec() const override { return spec_; }
-  // Devices know the form that is the default.
-  const CodecKind* kind() const override {
-    return form_.typical || !form_.dithered ? nullptr : &kKind;
-  }
+  const CodecKind* kind() const override { return &kKind; }
+  bool dithered() const { return form_.dithered; }
   // A step that follows the rms may follow that of fewer tokens; rate and error mean the message.
   bool divisible() const override { return goal_ == DitherGoal::kStep; }
   // By the entropy of dithered Gaussian values: 2.6 bits become 5.2. kDitherStepMin at least.

@@ -104,11 +104,6 @@ const CodecEntry& DitheredEntry() {
       .make_plain = Make,
       .no_feedback = [](const CodecSpec&) { return kRandomNeedsNoFeedback; },
       .no_changes = NoChanges,
-      .host_only =
-          [](const CodecSpec& spec) {
-            return HasChannelScales(spec) || spec.Option("dither") == "off" ||
-                   !spec.Option("klt").empty();
-          },
       .unbiased = [](const CodecSpec& spec) { return spec.Option("dither") != "off"; },
       .advise_backward = AdviseBackward,
   };

@@ -32,12 +32,6 @@ PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
   return header;
 }
 
-// The values behind the leading directions draw other dither than these.
-RandomKey KeyOfRest(RandomKey key) {
-  key.boundary += std::uint32_t{1} << 30;
-  return key;
-}
-
 std::vector<double> EnergiesOf(std::span<const std::span<const float>> samples, SampleShape shape) {
   std::vector<double> energies;
   energies.reserve(samples.size() * shape.tokens);
@@ -110,6 +104,30 @@ std::shared_ptr<const PlainCodec> KltCodec::Wider() const {
   return std::make_shared<const KltCodec>(inner_->Finer(), rank_);
 }
 
+RandomKey KltCodec::KeyOfRest(RandomKey key) {
+  key.boundary += std::uint32_t{1} << 30;
+  return key;
+}
+
+bool KltCodec::MayTurn(std::span<const double> energies, float step) {
+  const double loudest = std::sqrt(*std::max_element(energies.begin(), energies.end()));
+  return step >= kStepLeast && step <= kStepMost && loudest <= kTurnedCodeMost * double{step};
+}
+
+std::size_t KltCodec::WriteStart(const ReflectorCodes& codes, SampleShape shape,
+                                 std::size_t samples, std::span<std::byte> out) {
+  WritePayloadHeader(HeaderFor(shape, samples), out.data());
+  const std::size_t side = WriteReflectors(codes, out.subspan(kReflectorsAt));
+  StoreLittle(out.data() + kSizesAt, static_cast<std::uint32_t>(side));
+  return kReflectorsAt + side;
+}
+
+std::size_t KltCodec::WriteSizes(std::size_t start, const SectionBytes& bytes,
+                                 std::span<std::byte> out) {
+  StoreLittle(out.data() + kSizesAt + 4, static_cast<std::uint32_t>(bytes.leading));
+  return start + bytes.leading + bytes.rest;
+}
+
 std::size_t KltCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
   const std::uint32_t rank = std::min(rank_, shape.hidden - 1);
   const std::size_t leading = rank == 0 ? 0 : SectionBytesMax({shape.tokens, rank}, samples);
@@ -157,13 +175,15 @@ Result<std::size_t> KltCodec::Encode(std::span<const std::span<const float>> sam
   SHOAL_ASSIGN_OR_RETURN(const float step, inner_->StepFor(energies, {}, shape.hidden, key));
   ReflectorCodes codes;
   codes.hidden = shape.hidden;
-  const double loudest = std::sqrt(*std::max_element(energies.begin(), energies.end()));
-  if (step >= kStepLeast && step <= kStepMost && loudest <= kTurnedCodeMost * double{step}) {
-    codes = FitReflectors(samples, shape, energies, step, rank_, key);
+  if (MayTurn(energies, step)) {
+    std::vector<const float*> rows;
+    for (const std::size_t t : TokensToFit(energies.size(), shape.hidden, rank_)) {
+      rows.push_back(samples[t / shape.tokens].data() + t % shape.tokens * shape.hidden);
+    }
+    codes = FitReflectors(rows, shape.hidden, energies, step, rank_, key);
   }
-  WritePayloadHeader(HeaderFor(shape, samples.size()), out.data());
-  const std::size_t side = WriteReflectors(codes, out.subspan(kReflectorsAt));
-  const std::span<std::byte> body = out.subspan(kReflectorsAt + side);
+  const std::size_t start = WriteStart(codes, shape, samples.size(), out);
+  const std::span<std::byte> body = out.subspan(start);
   SectionBytes bytes;
   if (codes.rank > 0) {
     const Reflectors turn(codes);
@@ -172,41 +192,12 @@ Result<std::size_t> KltCodec::Encode(std::span<const std::span<const float>> sam
     SHOAL_ASSIGN_OR_RETURN(
         bytes.rest, inner_->EncodeWithStep(samples, shape, energies, step, key, body, decoded));
   }
-  StoreLittle(out.data() + kSizesAt, static_cast<std::uint32_t>(side));
-  StoreLittle(out.data() + kSizesAt + 4, static_cast<std::uint32_t>(bytes.leading));
-  return kReflectorsAt + side + bytes.leading + bytes.rest;
+  return WriteSizes(start, bytes, out);
 }
 
-Status KltCodec::DecodeTurned(std::span<const std::byte> leading, std::span<const std::byte> rest,
-                              const Reflectors& turn, SampleShape shape, const RandomKey& key,
-                              std::span<const std::span<float>> samples) const {
-  std::vector<bool> wanted;
-  for (const auto& sample : samples) wanted.push_back(!sample.empty());
-  Halves halves(shape, turn.rank(), wanted);
-  for (const auto& [payload, half_shape] :
-       {std::pair(leading, halves.leading_shape), std::pair(rest, halves.rest_shape)}) {
-    SHOAL_ASSIGN_OR_RETURN(const float step,
-                           inner_->ReadStart(payload, half_shape, samples.size()));
-    if (step >= kStepLeast && step <= kStepMost) continue;
-    return InvalidArgument("codec " + spec_ +
-                           ": the step is out of the range of turned values; drop the message "
-                           "and ask for it again");
-  }
-  SHOAL_RETURN_IF_ERROR(inner_->Decode(leading, halves.leading_shape, key, halves.leading_samples));
-  SHOAL_RETURN_IF_ERROR(
-      inner_->Decode(rest, halves.rest_shape, KeyOfRest(key), halves.rest_samples));
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    if (samples[i].empty()) continue;
-    halves.Join(i, samples[i].data());
-    turn.TurnBack(samples[i]);
-  }
-  return Status::Ok();
-}
-
-Status KltCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
-                        std::span<const std::span<float>> samples) const {
-  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
-  SHOAL_RETURN_IF_ERROR(CheckHeader(payload, HeaderFor(shape, samples.size()), spec_).status());
+Result<KltCodec::Parts> KltCodec::Open(std::span<const std::byte> payload, SampleShape shape,
+                                       std::size_t samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckHeader(payload, HeaderFor(shape, samples), spec_).status());
   const auto wrong = [&](const char* what) {
     return InvalidArgument("codec " + spec_ + ": " + what +
                            "; drop the message and ask for it again");
@@ -218,14 +209,50 @@ Status KltCodec::Decode(std::span<const std::byte> payload, SampleShape shape, c
   if (side > body.size() || leading > body.size() - side) {
     return wrong("the parts are larger than the message");
   }
-  SHOAL_ASSIGN_OR_RETURN(const ReflectorCodes codes,
-                         ReadReflectors(body.first(side), rank_, shape.hidden, spec_));
-  const auto rest = body.subspan(side + leading);
-  if (codes.rank == 0) {
+  Parts parts;
+  SHOAL_ASSIGN_OR_RETURN(parts.codes, ReadReflectors(body.first(side), rank_, shape.hidden, spec_));
+  parts.leading = body.subspan(side, leading);
+  parts.rest = body.subspan(side + leading);
+  const auto rank = static_cast<std::uint32_t>(parts.codes.rank);
+  if (rank == 0) {
     if (leading != 0) return wrong("leading values without reflectors");
-    return inner_->Decode(rest, shape, key, samples);
+    return parts;
   }
-  return DecodeTurned(body.subspan(side, leading), rest, Reflectors(codes), shape, key, samples);
+  for (const auto& [section, width] :
+       {std::pair(parts.leading, rank), std::pair(parts.rest, shape.hidden - rank)}) {
+    SHOAL_ASSIGN_OR_RETURN(const float step,
+                           inner_->ReadStart(section, {shape.tokens, width}, samples));
+    if (step < kStepLeast || step > kStepMost) {
+      return wrong("the step is out of the range of turned values");
+    }
+  }
+  return parts;
+}
+
+Status KltCodec::DecodeTurned(const Parts& parts, SampleShape shape, const RandomKey& key,
+                              std::span<const std::span<float>> samples) const {
+  const Reflectors turn(parts.codes);
+  std::vector<bool> wanted;
+  for (const auto& sample : samples) wanted.push_back(!sample.empty());
+  Halves halves(shape, turn.rank(), wanted);
+  SHOAL_RETURN_IF_ERROR(
+      inner_->Decode(parts.leading, halves.leading_shape, key, halves.leading_samples));
+  SHOAL_RETURN_IF_ERROR(
+      inner_->Decode(parts.rest, halves.rest_shape, KeyOfRest(key), halves.rest_samples));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].empty()) continue;
+    halves.Join(i, samples[i].data());
+    turn.TurnBack(samples[i]);
+  }
+  return Status::Ok();
+}
+
+Status KltCodec::Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
+                        std::span<const std::span<float>> samples) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, true, spec_));
+  SHOAL_ASSIGN_OR_RETURN(const Parts parts, Open(payload, shape, samples.size()));
+  if (parts.codes.rank == 0) return inner_->Decode(parts.rest, shape, key, samples);
+  return DecodeTurned(parts, shape, key, samples);
 }
 
 }  // namespace shoal::compression

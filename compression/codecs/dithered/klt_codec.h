@@ -26,6 +26,9 @@ inline constexpr std::uint32_t kKltRankMax = 256;
 
 class KltCodec final : public PlainCodec {
  public:
+  static constexpr CodecKind kKind{"klt"};
+  const CodecKind* kind() const override { return &kKind; }
+
   // `inner` rounds the turned values; its goal is a step or an error. `rank`: the most directions,
   // 1 to kKltRankMax.
   KltCodec(std::shared_ptr<const DitheredCodec> inner, std::uint32_t rank);
@@ -41,18 +44,41 @@ class KltCodec final : public PlainCodec {
   Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
                 std::span<const std::span<float>> samples) const override;
 
- private:
+  // What Encode and Decode do besides touching values.
+
+  const DitheredCodec& inner() const { return *inner_; }
+  std::uint32_t rank_most() const { return rank_; }
+  // Whether values that are rounded with this step may be turned. `energies`: the tokens' sums of
+  // squares.
+  static bool MayTurn(std::span<const double> energies, float step);
+  // The values behind the leading directions draw other dither than these.
+  static RandomKey KeyOfRest(RandomKey key);
+
   struct SectionBytes {
     std::size_t leading = 0, rest = 0;
   };
+  // Writes what stands before the sections and returns its bytes; then how large the sections came
+  // out, and returns the bytes of all.
+  static std::size_t WriteStart(const ReflectorCodes& codes, SampleShape shape, std::size_t samples,
+                                std::span<std::byte> out);
+  static std::size_t WriteSizes(std::size_t start, const SectionBytes& bytes,
+                                std::span<std::byte> out);
 
+  // A foreign message, its sections unread but for their steps.
+  struct Parts {
+    ReflectorCodes codes;
+    std::span<const std::byte> leading, rest;  // rank 0: `rest` has all values
+  };
+  Result<Parts> Open(std::span<const std::byte> payload, SampleShape shape,
+                     std::size_t samples) const;
+
+ private:
   Result<SectionBytes> EncodeTurned(const Reflectors& turn, float step,
                                     std::span<const std::span<const float>> samples,
                                     SampleShape shape, const RandomKey& key,
                                     std::span<std::byte> out,
                                     std::span<const std::span<float>> decoded) const;
-  Status DecodeTurned(std::span<const std::byte> leading, std::span<const std::byte> rest,
-                      const Reflectors& turn, SampleShape shape, const RandomKey& key,
+  Status DecodeTurned(const Parts& parts, SampleShape shape, const RandomKey& key,
                       std::span<const std::span<float>> samples) const;
 
   const std::shared_ptr<const DitheredCodec> inner_;

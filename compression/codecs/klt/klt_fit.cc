@@ -29,17 +29,13 @@ constexpr double kBitsPerCode = 3.7;
 // Tokens in one piece, over the step; those far above the median count as if they were not.
 class LookedTokens {
  public:
-  LookedTokens(std::span<const std::span<const float>> samples, SampleShape shape,
-               std::span<const double> energies, float step, std::size_t most)
-      : samples_(samples),
-        shape_(shape),
-        energies_(energies),
-        step_(step),
-        loudest_(TypicalEnergyMost(energies)) {
-    const std::size_t stride = (energies.size() + most - 1) / most;
-    std::vector<std::size_t> finders, judges;
-    for (std::size_t t = stride / 2, i = 0; t < energies.size(); t += stride, ++i) {
-      (i % kJudgesOneIn == kJudgesOneIn - 1 ? judges : finders).push_back(t);
+  // `tokens`: which ones, `rows`: their values, `energies`: of all tokens.
+  LookedTokens(std::span<const std::size_t> tokens, std::span<const float* const> rows,
+               std::uint32_t hidden, std::span<const double> energies, float step)
+      : hidden_(hidden), energies_(energies), step_(step), loudest_(TypicalEnergyMost(energies)) {
+    std::vector<Row> finders, judges;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      (i % kJudgesOneIn == kJudgesOneIn - 1 ? judges : finders).push_back({tokens[i], rows[i]});
     }
     finders_ = Take(finders);
     judges_ = Take(judges);
@@ -54,24 +50,27 @@ class LookedTokens {
   const Matrix& judges() const { return judges_; }
 
  private:
-  Matrix Take(std::span<const std::size_t> tokens) const {
+  struct Row {
+    std::size_t token = 0;
+    const float* values = nullptr;
+  };
+
+  Matrix Take(std::span<const Row> rows) const {
     Matrix taken;
-    taken.shape = {static_cast<std::uint32_t>(tokens.size()), shape_.hidden};
+    taken.shape = {static_cast<std::uint32_t>(rows.size()), hidden_};
     taken.values = Buffer(taken.shape.values() * sizeof(float));
     float* to = taken.values.floats().data();
-    for (const std::size_t t : tokens) {
-      const double counted = std::min(energies_[t], loudest_);
-      const double root = counted == energies_[t] ? 1 : std::sqrt(counted / energies_[t]);
+    for (const auto& [token, x] : rows) {
+      const double counted = std::min(energies_[token], loudest_);
+      const double root = counted == energies_[token] ? 1 : std::sqrt(counted / energies_[token]);
       const double factor = root / step_;
-      const float* x = samples_[t / shape_.tokens].data() + t % shape_.tokens * shape_.hidden;
-      for (std::size_t h = 0; h < shape_.hidden; ++h) *to++ = static_cast<float>(x[h] * factor);
+      for (std::size_t h = 0; h < hidden_; ++h) *to++ = static_cast<float>(x[h] * factor);
       taken.energy += counted / step_ / step_;
     }
     return taken;
   }
 
-  const std::span<const std::span<const float>> samples_;
-  const SampleShape shape_;
+  const std::uint32_t hidden_;
   const std::span<const double> energies_;
   const double step_;
   const double loudest_;
@@ -157,18 +156,34 @@ ReflectorCodes RoundReflectors(const ChangeBasis& directions, std::size_t rank,
   return made;
 }
 
+// The most directions that a message of so many tokens is looked at for.
+std::size_t DirectionsMost(std::size_t tokens, std::uint32_t hidden, std::size_t rank_most) {
+  return std::min<std::size_t>({rank_most, hidden - 1, tokens / kLookedPerDirection});
+}
+
 }  // namespace
 
-ReflectorCodes FitReflectors(std::span<const std::span<const float>> samples, SampleShape shape,
+std::vector<std::size_t> TokensToFit(std::size_t tokens, std::uint32_t hidden,
+                                     std::size_t rank_most) {
+  std::vector<std::size_t> looked;
+  const std::size_t most = DirectionsMost(tokens, hidden, rank_most);
+  if (most == 0) return looked;
+  const std::size_t count = std::max(kLookedLeast, kLookedPerDirection * most);
+  const std::size_t stride = (tokens + count - 1) / count;
+  for (std::size_t t = stride / 2; t < tokens; t += stride) looked.push_back(t);
+  return looked;
+}
+
+ReflectorCodes FitReflectors(std::span<const float* const> rows, std::uint32_t hidden,
                              std::span<const double> energies, float step, std::size_t rank_most,
                              const RandomKey& key) {
   ReflectorCodes none;
-  none.hidden = shape.hidden;
-  const std::size_t most =
-      std::min<std::size_t>({rank_most, shape.hidden - 1, energies.size() / kLookedPerDirection});
-  if (most == 0) return none;
-  const LookedTokens looked(samples, shape, energies, step,
-                            std::max(kLookedLeast, kLookedPerDirection * most));
+  none.hidden = hidden;
+  const std::vector<std::size_t> tokens = TokensToFit(energies.size(), hidden, rank_most);
+  SHOAL_CHECK(rows.size() == tokens.size());
+  if (tokens.empty()) return none;
+  const std::size_t most = DirectionsMost(energies.size(), hidden, rank_most);
+  const LookedTokens looked(tokens, rows, hidden, energies, step);
   const LookedTokens::Matrix& finders = looked.finders();
   const LookedTokens::Matrix& judges = looked.judges();
   const auto signs = RandomSigns(key, kSignStream, finders.shape.tokens);
@@ -176,8 +191,8 @@ ReflectorCodes FitReflectors(std::span<const std::span<const float>> samples, Sa
   const std::size_t found = std::min(most, sketch.energies().size());
   const ChangeBasis directions = sketch.Leading(found);
   const std::size_t rank = BestRank(JudgedEnergies(judges, directions, found), judges.energy,
-                                    judges.shape.tokens, energies.size(), shape.hidden);
-  return rank == 0 ? none : RoundReflectors(directions, rank, shape.hidden);
+                                    judges.shape.tokens, energies.size(), hidden);
+  return rank == 0 ? none : RoundReflectors(directions, rank, hidden);
 }
 
 }  // namespace shoal::compression

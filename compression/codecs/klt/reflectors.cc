@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "compression/simd/low_rank_kernels.h"
-#include "compression/simd/rough_products.h"
 
 namespace shoal::compression {
 namespace {
@@ -63,7 +62,7 @@ void Reflectors::Turn(std::span<const float> x, std::span<float> y) const {
   std::vector<float> products(kRows * width_);
   for (std::size_t at = 0; at < x.size(); at += kRows * hidden_) {
     const std::size_t rows = std::min(kRows, (x.size() - at) / hidden_);
-    RoughTimesFactor(x.data() + at, rows, hidden_, w_.data(), width_, products.data());
+    TimesFactor(x.data() + at, rows, hidden_, w_.data(), width_, products.data());
     SubtractProduct({products.data(), yt_.data(), rows, hidden_, width_, stride_}, y.data() + at);
   }
 }

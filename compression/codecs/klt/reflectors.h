@@ -36,7 +36,16 @@ class Reflectors {
   explicit Reflectors(const ReflectorCodes& codes);
 
   std::size_t rank() const { return rank_; }
-  // y = x Q of rows of `hidden` values. Differs between machines in the last digits.
+  // Y and W, `hidden` rows of width() values, and their transposes, rank() rows (then zeros) of
+  // stride() values.
+  std::size_t width() const { return width_; }
+  std::size_t stride() const { return stride_; }
+  std::span<const float> y() const { return y_; }
+  std::span<const float> w() const { return w_; }
+  std::span<const float> yt() const { return yt_; }
+  std::span<const float> wt() const { return wt_; }
+
+  // y = x Q of rows of `hidden` values, the same bits on every machine.
   void Turn(std::span<const float> x, std::span<float> y) const;
   // Rows y become y Q^T, the same bits on every machine.
   void TurnBack(std::span<float> y) const;

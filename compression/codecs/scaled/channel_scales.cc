@@ -17,20 +17,25 @@ constexpr std::size_t kTokensMin = 16;
 ChannelFit::ChannelFit(std::size_t tokens, std::uint32_t hidden)
     : stride_(TokenStride(tokens)), squares_(hidden) {}
 
+float ChannelFit::FactorOf(double energy, std::size_t hidden) {
+  const double rms = std::sqrt(energy / static_cast<double>(hidden));
+  return rms >= 0x1p-100 && rms <= 0x1p118 ? static_cast<float>(1 / rms) : 0;
+}
+
 void ChannelFit::Add(const float* token) {
   const std::size_t hidden = squares_.size();
-  const double rms = std::sqrt(SumOfSquares(token, hidden) / static_cast<double>(hidden));
-  if (!(rms >= 0x1p-100) || !(rms <= 0x1p118)) return;
-  AddScaledSquares(token, static_cast<float>(1 / rms), hidden, squares_.data());
+  const float factor = FactorOf(SumOfSquares(token, hidden), hidden);
+  if (factor == 0) return;
+  AddScaledSquares(token, factor, hidden, squares_.data());
   ++looked_;
 }
 
-ChannelExponents ChannelFit::Exponents() const {
-  if (looked_ < kTokensMin) return {};
-  ChannelExponents exponents(squares_.size());
+ChannelExponents ChannelFit::ExponentsOf(std::span<const float> squares, std::size_t looked) {
+  if (looked < kTokensMin) return {};
+  ChannelExponents exponents(squares.size());
   bool any = false;
   for (std::size_t i = 0; i < exponents.size(); ++i) {
-    const double mean = squares_[i] / static_cast<double>(looked_);
+    const double mean = squares[i] / static_cast<double>(looked);
     // Of the root: half the octaves of the square, to the nearest.
     const int exponent =
         mean < 0x1p-40 ? -kChannelExponentMost : static_cast<int>(std::lround(std::log2(mean) / 2));

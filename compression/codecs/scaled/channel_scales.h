@@ -33,7 +33,13 @@ class ChannelFit {
   std::size_t stride() const { return stride_; }
   void Add(const float* token);
   // None if the tokens are too few to judge by or all channels are alike.
-  ChannelExponents Exponents() const;
+  ChannelExponents Exponents() const { return ExponentsOf(squares_, looked_); }
+
+  // The same by whoever adds up squares elsewhere: by which factor a token of this energy (sum of
+  // squares) counts, 0 where it does not; and the exponents of the sums (AddScaledSquares) of
+  // `looked` such tokens.
+  static float FactorOf(double energy, std::size_t hidden);
+  static ChannelExponents ExponentsOf(std::span<const float> squares, std::size_t looked);
 
  private:
   const std::size_t stride_;

@@ -54,6 +54,8 @@ class DeviceAqsgdCodec final : public DeviceCodec {
   DeviceContext ContextFor(SampleShape shape, const RandomKey& key, std::size_t samples) {
     return {queue_.get(), &scratch_, shape, key, samples, spec()};
   }
+  // Buckets under channel scales, which the CPU codes in one pass, take whole samples here.
+  bool Fuses(DeltaMode mode) const { return parts_.OnePass(mode) != nullptr && !parts_.scaled; }
   DeviceSection& Deltas(DeltaMode mode) {
     return mode == DeltaMode::kWideDelta ? *sections_.wide : *sections_.delta;
   }
@@ -85,11 +87,12 @@ Result<std::size_t> DeviceAqsgdCodec::EncodeDeltas(const DeviceContext& context,
                                                    std::span<std::byte> out, CodingStats* stats) {
   const std::size_t n = context.shape.values();
   DeviceSection& section = Deltas(mode);
-  if (const BucketFormat* format = parts_.OnePass(mode); format != nullptr) {
+  const BucketFormat* const format = parts_.OnePass(mode);
+  const std::size_t block = format == nullptr ? kStatsBlock : format->code.BlockValues(n);
+  if (Fuses(mode)) {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(context, samples, true, out));
     if (stats == nullptr) return bytes;
-    SHOAL_RETURN_IF_ERROR(
-        CountOnDevice(context, images_.bits(), format->code.BlockValues(n), samples, stats));
+    SHOAL_RETURN_IF_ERROR(CountOnDevice(context, images_.bits(), block, samples, stats));
     return bytes;
   }
   SHOAL_ASSIGN_OR_RETURN(std::byte* const deltas,
@@ -103,11 +106,13 @@ Result<std::size_t> DeviceAqsgdCodec::EncodeDeltas(const DeviceContext& context,
     coded.push_back(change);
   }
   SHOAL_RETURN_IF_ERROR(images_.Subtract(context, samples));
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(context, coded, false, out));
+  DeviceContext of_changes = context;
+  if (format != nullptr) of_changes.magnitude_most = kDeltaMax;
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(of_changes, coded, false, out));
   SHOAL_RETURN_IF_ERROR(section.Decode(context, coded, false));
   SHOAL_RETURN_IF_ERROR(images_.Advance(context, samples, stats != nullptr));
   if (stats == nullptr) return bytes;
-  SHOAL_RETURN_IF_ERROR(CountOnDevice(context, images_.bits(), kStatsBlock, samples, stats));
+  SHOAL_RETURN_IF_ERROR(CountOnDevice(context, images_.bits(), block, samples, stats));
   return bytes;
 }
 
@@ -172,7 +177,7 @@ Status DeviceAqsgdCodec::DecodeDeltas(const DeviceContext& context, DeltaMode mo
                                       std::span<DeviceSample> samples) {
   DeviceSection& coded = Deltas(mode);
   SHOAL_RETURN_IF_ERROR(coded.Stage(context, section));
-  if (parts_.OnePass(mode) != nullptr) return coded.Decode(context, samples, true);
+  if (Fuses(mode)) return coded.Decode(context, samples, true);
   SHOAL_RETURN_IF_ERROR(coded.Decode(context, samples, false));
   return images_.Advance(context, samples, true);
 }
@@ -244,8 +249,7 @@ Result<std::unique_ptr<DeviceCodec>> NewDeviceAqsgdCodec(const CodecSpec& spec,
   SHOAL_ASSIGN_OR_RETURN(sections.wide, section(*parts.wide));
   SHOAL_ASSIGN_OR_RETURN(sections.first, section(*parts.first_visit));
   SHOAL_ASSIGN_OR_RETURN(sections.full, section(*parts.full));
-  SHOAL_CHECK(!parts.scaled);  // a codec of the host only
-  SHOAL_CHECK(parts.one_pass == nullptr || sections.delta->fuses_delta());
+  SHOAL_CHECK(parts.one_pass == nullptr || parts.scaled || sections.delta->fuses_delta());
   return std::unique_ptr<DeviceCodec>(
       std::make_unique<DeviceAqsgdCodec>(std::move(parts), std::move(sections), std::move(queue)));
 }

@@ -59,7 +59,8 @@ Result<std::size_t> DeviceBucketSection::Encode(const DeviceContext& context,
   if (!bytes.ok()) return bytes;
   SHOAL_RETURN_IF_ERROR(CheckImages(extremes, 16, context.spec));
   for (const Extremes& e : extremes) {
-    SHOAL_RETURN_IF_ERROR(CheckMagnitude(e.x, kMagnitudeMax, delta ? context.spec : format_.spec));
+    SHOAL_RETURN_IF_ERROR(
+        CheckMagnitude(e.x, context.magnitude_most, delta ? context.spec : format_.spec));
   }
   if (delta) SHOAL_RETURN_IF_ERROR(MoveExponents(context, samples, extremes));
   return bytes;

@@ -13,13 +13,12 @@
 #include "compression/codecs/dithered/dither_tables.h"
 #include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/codecs/dithered/dithered_section.h"
+#include "compression/device/codecs/device_look.h"
 
 namespace shoal::compression {
 namespace {
 
 // Scales hold energies, then kinds; codes hold cells.
-constexpr std::string_view kLookRowsSlot = "look_rows";
-constexpr std::string_view kLookedSlot = "looked";
 constexpr std::string_view kEscapesSlot = "escapes";
 
 DitherKind KindOf(std::uint8_t energy_class) {
@@ -70,12 +69,14 @@ class StagedSymbols final : public DitherSymbols {
   std::vector<DitherEscape> escapes_;
 };
 
-class DeviceDitheredSection final : public DeviceSection {
+class DeviceDitheredSection final : public DeviceStepSection {
  public:
   explicit DeviceDitheredSection(const DitheredCodec& codec) : codec_(codec) {}
 
   Result<std::size_t> Encode(const DeviceContext& context, std::span<DeviceSample> samples,
                              bool delta, std::span<std::byte> out) override;
+  Result<std::size_t> EncodeWithStep(const DeviceContext& context, std::span<const double> energies,
+                                     float step, std::span<std::byte> out) override;
   Status Stage(const DeviceContext& context, std::span<const std::byte> section) override;
   Status Decode(const DeviceContext& context, std::span<DeviceSample> samples, bool delta) override;
 
@@ -85,9 +86,6 @@ class DeviceDitheredSection final : public DeviceSection {
   void KeepEscapes(std::vector<DitherEscape> escapes);
 
  private:
-  Result<std::vector<double>> Energies(const DeviceContext& context) const;
-  Result<std::vector<float>> Look(const DeviceContext& context, LookPass pass, std::size_t width,
-                                  std::span<const LookRow> look_rows) const;
   Result<float> ChooseStep(const DeviceContext& context, std::span<const double> energies) const;
   Result<ChannelOffsets> ChooseOffsets(const DeviceContext& context,
                                        std::span<const double> energies) const;
@@ -142,6 +140,7 @@ DitherJob DeviceDitheredSection::JobFor(const DeviceContext& context, CodingPass
   job.pass = pass;
   const auto words = MessageKeyWords(context.key);
   std::copy(words.begin(), words.end(), job.key);
+  job.drawn = codec_.dithered();
   job.step = step_;
   job.inverse_step = step_ == 0 ? 0 : 1.0F / step_;
   job.hidden = context.shape.hidden;
@@ -151,50 +150,6 @@ DitherJob DeviceDitheredSection::JobFor(const DeviceContext& context, CodingPass
   job.kinds = reinterpret_cast<const DitherKind*>(scratch.Get(kScalesSlot));
   job.cells = reinterpret_cast<std::uint8_t*>(scratch.Get(kCodesSlot));
   return job;
-}
-
-Result<std::vector<double>> DeviceDitheredSection::Energies(const DeviceContext& context) const {
-  std::vector<double> energies(context.samples * context.shape.tokens);
-  const std::size_t bytes = energies.size() * sizeof(double);
-  SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kScalesSlot, bytes));
-  EnergyJob job;
-  job.hidden = context.shape.hidden;
-  job.tokens = context.shape.tokens;
-  job.count = static_cast<std::uint32_t>(context.samples);
-  job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
-  job.energies = reinterpret_cast<double*>(at);
-  context.queue->Run(job);
-  context.queue->ToHost(energies.data(), at, bytes);
-  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  return energies;
-}
-
-Result<std::vector<float>> DeviceDitheredSection::Look(const DeviceContext& context, LookPass pass,
-                                                       std::size_t width,
-                                                       std::span<const LookRow> look_rows) const {
-  std::vector<float> looked(pass == LookPass::kRows ? look_rows.size() * width : width);
-  const std::size_t bytes = looked.size() * sizeof(float);
-  SHOAL_ASSIGN_OR_RETURN(std::byte* const list,
-                         context.scratch->Reserve(kLookRowsSlot, look_rows.size_bytes()));
-  SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kLookedSlot, bytes));
-  context.queue->ToDevice(list, look_rows.data(), look_rows.size_bytes());
-  LookJob job;
-  job.pass = pass;
-  job.hidden = context.shape.hidden;
-  job.width = static_cast<std::uint32_t>(width);
-  job.count = static_cast<std::uint32_t>(look_rows.size());
-  job.look_rows = reinterpret_cast<const LookRow*>(list);
-  job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
-  job.out = reinterpret_cast<float*>(at);
-  context.queue->Run(job);
-  context.queue->ToHost(looked.data(), at, bytes);
-  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  return looked;
-}
-
-LookRow LookRowOf(std::size_t token, SampleShape shape, float scale) {
-  return {static_cast<std::uint32_t>(token / shape.tokens),
-          static_cast<std::uint32_t>(token % shape.tokens), scale};
 }
 
 Result<float> DeviceDitheredSection::ChooseStep(const DeviceContext& context,
@@ -207,7 +162,7 @@ Result<float> DeviceDitheredSection::ChooseStep(const DeviceContext& context,
     look_rows.push_back(LookRowOf(t, context.shape, 0));
   }
   SHOAL_ASSIGN_OR_RETURN(const std::vector<float> values,
-                         Look(context, LookPass::kRows, width, look_rows));
+                         LookAtTokens(context, LookPass::kRows, width, look_rows));
   std::vector<const float*> rows;
   for (std::size_t i = 0; i < look_rows.size(); ++i) rows.push_back(values.data() + i * width);
   return codec_.StepFor(energies, rows, hidden, context.key);
@@ -220,8 +175,9 @@ Result<ChannelOffsets> DeviceDitheredSection::ChooseOffsets(
     look_rows.push_back(LookRowOf(looked.token, context.shape, looked.scale));
   }
   if (look_rows.empty()) return ChannelOffsets();
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<float> squares,
-                         Look(context, LookPass::kSquares, context.shape.hidden, look_rows));
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::vector<float> squares,
+      LookAtTokens(context, LookPass::kSquares, context.shape.hidden, look_rows));
   return FitChannels(squares, look_rows.size(), energies.size());
 }
 
@@ -266,22 +222,29 @@ Result<std::size_t> DeviceDitheredSection::Encode(const DeviceContext& context,
                                                   std::span<std::byte> out) {
   SHOAL_CHECK(!delta && context.samples == samples.size());
   SHOAL_CHECK(out.size() >= codec_.EncodedBytesMax(context.shape, samples.size()));
-  const SampleShape shape = context.shape;
   SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
-  SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, Energies(context));
-  SHOAL_RETURN_IF_ERROR(codec_.CheckEnergies(energies, shape));
-  SHOAL_ASSIGN_OR_RETURN(step_, ChooseStep(context, energies));
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, TokenEnergies(context));
+  SHOAL_RETURN_IF_ERROR(codec_.CheckEnergies(energies, context.shape));
+  SHOAL_ASSIGN_OR_RETURN(const float step, ChooseStep(context, energies));
+  return EncodeWithStep(context, energies, step, out);
+}
+
+Result<std::size_t> DeviceDitheredSection::EncodeWithStep(const DeviceContext& context,
+                                                          std::span<const double> energies,
+                                                          float step, std::span<std::byte> out) {
+  const SampleShape shape = context.shape;
+  step_ = step;
   escapes_.clear();
-  codec_.WriteStart(shape, samples.size(), step_, out.data());
+  codec_.WriteStart(shape, context.samples, step_, out.data());
   const std::vector<std::uint8_t> classes = codec_.ClassesFor(energies, shape.hidden, step_);
   std::vector<DitherKind> kinds(classes.size());
   std::transform(classes.begin(), classes.end(), kinds.begin(), KindOf);
   SHOAL_RETURN_IF_ERROR(SendKinds(context, kinds));
-  const std::size_t cell_bytes = samples.size() * shape.values();
+  const std::size_t cell_bytes = context.samples * shape.values();
   SHOAL_RETURN_IF_ERROR(context.scratch->Reserve(kCodesSlot, cell_bytes).status());
   if (step_ == 0) return DitheredCodec::kSectionAt;
   SHOAL_ASSIGN_OR_RETURN(const ChannelOffsets offsets, ChooseOffsets(context, energies));
-  context.queue->Run(JobFor(context, CodingPass::kEncode, samples.size()));
+  context.queue->Run(JobFor(context, CodingPass::kEncode, context.samples));
   DeviceCells cells(context, this);
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
                          WriteDitheredSection({shape, classes, offsets}, &cells,
@@ -295,9 +258,9 @@ Status DeviceDitheredSection::Stage(const DeviceContext& context,
   SHOAL_ASSIGN_OR_RETURN(step_, codec_.ReadStart(section, shape, context.samples));
   StagedSymbols symbols(shape, context.samples);
   if (step_ != 0) {
-    SHOAL_RETURN_IF_ERROR(ReadDitheredSection(section.subspan(DitheredCodec::kSectionAt), shape,
-                                              context.samples, PartDither(context.key), step_,
-                                              codec_.spec(), &symbols));
+    SHOAL_RETURN_IF_ERROR(ReadDitheredSection(
+        section.subspan(DitheredCodec::kSectionAt), shape, context.samples,
+        PartDither(context.key, codec_.dithered()), step_, codec_.spec(), &symbols));
   }
   KeepEscapes(std::move(symbols.escapes()));
   SHOAL_ASSIGN_OR_RETURN(std::byte* const cells,
@@ -328,8 +291,12 @@ Status DeviceDitheredSection::Decode(const DeviceContext& context, std::span<Dev
 
 }  // namespace
 
-std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const DitheredCodec& codec) {
+std::unique_ptr<DeviceStepSection> NewDeviceStepSection(const DitheredCodec& codec) {
   return std::make_unique<DeviceDitheredSection>(codec);
+}
+
+std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const DitheredCodec& codec) {
+  return NewDeviceStepSection(codec);
 }
 
 }  // namespace shoal::compression

@@ -5,14 +5,26 @@
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_DITHERED_SECTION_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_DITHERED_SECTION_H_
 
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
 
+// A dithered section that takes its step from elsewhere.
+class DeviceStepSection : public DeviceSection {
+ public:
+  // Encode of the samples that were sent last (SendSamples), as DitheredCodec::EncodeWithStep.
+  virtual Result<std::size_t> EncodeWithStep(const DeviceContext& context,
+                                             std::span<const double> energies, float step,
+                                             std::span<std::byte> out) = 0;
+};
+
 // `codec` outlives the section.
+std::unique_ptr<DeviceStepSection> NewDeviceStepSection(const DitheredCodec& codec);
 std::unique_ptr<DeviceSection> NewDeviceDitheredSection(const DitheredCodec& codec);
 
 }  // namespace shoal::compression

@@ -77,6 +77,7 @@ SHOAL_LANE void DitherBlock(const DitherJob& job, std::uint64_t token, std::uint
 // The word of one value of a token.
 SHOAL_LANE std::uint16_t DitherWordAt(const DitherJob& job, std::uint64_t token,
                                       std::uint32_t value) {
+  if (!job.drawn) return 0;
   const std::uint32_t in_half = value % 64;
   std::uint32_t words[4];
   DitherBlock(job, token, value / 128 * 16 + in_half / 4, words);
@@ -157,7 +158,7 @@ SHOAL_LANE void CodeBlock(const DitherJob& job, const DeviceSample& sample, std:
   const DitherKind kind = job.kinds[index];
   const bool wide = kind == DitherKind::kWide;
   std::uint32_t words[4] = {};
-  if (kind != DitherKind::kZeros) DitherBlock(job, index, block, words);
+  if (kind != DitherKind::kZeros && job.drawn) DitherBlock(job, index, block, words);
   SHOAL_UNROLL
   for (int p = 0; p < 2; ++p) {
     const std::uint32_t first = FirstOfHalf(block, p);

@@ -15,16 +15,19 @@
 #include "compression/device/jobs/image_jobs.h"
 #include "compression/device/jobs/range_jobs.h"
 #include "compression/device/jobs/raw_jobs.h"
+#include "compression/device/jobs/scale_jobs.h"
 #include "compression/device/jobs/stats_jobs.h"
 #include "compression/device/jobs/tile_jobs.h"
 #include "compression/device/jobs/topk_jobs.h"
+#include "compression/device/jobs/turn_jobs.h"
 #include "compression/device/jobs/vector_jobs.h"
 
 namespace shoal::compression {
 
-using DeviceJob = std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob,
-                               EnergyJob, EscapeJob, ImageJob, KeptJob, LookJob, RangeJob, RawJob,
-                               SelectJob, StatsJob, TileJob, TokenJob, VectorJob>;
+using DeviceJob =
+    std::variant<BucketJob, ChannelJob, ChannelRangeJob, ChannelTryJob, DitherJob, EnergyJob,
+                 EscapeJob, ImageJob, KeptJob, LookJob, RangeJob, RawJob, ScaleJob, SelectJob,
+                 StatsJob, TileJob, TokenJob, TurnJob, VectorJob>;
 
 }  // namespace shoal::compression
 

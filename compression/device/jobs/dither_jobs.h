@@ -47,6 +47,7 @@ enum class DitherKind : std::uint8_t { kZeros = 0, kNarrow = 1, kWide = 2 };
 struct DitherJob {
   CodingPass pass = CodingPass::kEncode;
   std::uint32_t key[2] = {};  // MessageKeyWords
+  bool drawn = true;          // whether there is a dither, else words of zero
   float step = 0;
   float inverse_step = 0;  // 1 / step
   std::uint32_t hidden = 0;

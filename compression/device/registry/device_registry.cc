@@ -8,7 +8,9 @@
 #include "compression/device/codecs/device_bucket_section.h"
 #include "compression/device/codecs/device_channel_section.h"
 #include "compression/device/codecs/device_dithered_section.h"
+#include "compression/device/codecs/device_klt_section.h"
 #include "compression/device/codecs/device_raw_section.h"
+#include "compression/device/codecs/device_scaled_section.h"
 #include "compression/device/codecs/device_tile_section.h"
 #include "compression/device/codecs/device_topk_section.h"
 #include "compression/device/device_codec.h"
@@ -20,15 +22,21 @@ namespace shoal::compression {
 namespace {
 
 template <typename Codec, std::unique_ptr<DeviceSection> (*make)(const Codec&)>
-std::unique_ptr<DeviceSection> Make(const PlainCodec& codec) {
+Result<std::unique_ptr<DeviceSection>> Make(const PlainCodec& codec) {
   return make(static_cast<const Codec&>(codec));
+}
+
+Result<std::unique_ptr<DeviceSection>> MakeScaled(const PlainCodec& codec) {
+  const auto& scaled = static_cast<const ScaledCodec&>(codec);
+  SHOAL_ASSIGN_OR_RETURN(auto inner, NewDeviceSection(*scaled.inner()));
+  return NewDeviceScaledSection(scaled, std::move(inner));
 }
 
 // Registration: a kind of codecs without memory has a form on a device by its line here, whether it
 // makes a message or is nested in another codec.
 struct SectionForm {
   const CodecKind* kind;
-  std::unique_ptr<DeviceSection> (*make)(const PlainCodec& codec);
+  MakeSection make;
 };
 constexpr SectionForm kSections[] = {
     {&RawCodec::kKind, Make<RawCodec, NewDeviceRawSection>},
@@ -38,6 +46,8 @@ constexpr SectionForm kSections[] = {
     {&AdaptiveTilesCodec::kKind, Make<AdaptiveTilesCodec, NewDeviceAdaptiveTileSection>},
     {&TopKCodec::kKind, Make<TopKCodec, NewDeviceTopKSection>},
     {&DitheredCodec::kKind, Make<DitheredCodec, NewDeviceDitheredSection>},
+    {&KltCodec::kKind, Make<KltCodec, NewDeviceKltSection>},
+    {&ScaledCodec::kKind, MakeScaled},
 };
 
 // Registration: any other codec has one by its line here.

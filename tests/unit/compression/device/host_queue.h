@@ -12,6 +12,7 @@
 #include "tests/unit/compression/device/host_lanes.h"
 #include "tests/unit/compression/device/host_tile_lanes.h"
 #include "tests/unit/compression/device/host_topk_lanes.h"
+#include "tests/unit/compression/device/host_turn_lanes.h"
 
 namespace shoal::compression {
 

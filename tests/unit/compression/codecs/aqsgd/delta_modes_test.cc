@@ -233,8 +233,8 @@ TEST(DeltaModes, ScalesPerChannelAndPerBucketTogether) {
   const auto codec = MakeCodec("aqsgd:bits=3,channels=on", kShape.hidden);
   ASSERT_TRUE(codec.ok()) << codec.status().ToString();
   EXPECT_EQ((*codec)->spec(), "aqsgd:bits=3,bucket=128,channels=on,first_visit=raw:dtype=fp16");
-  EXPECT_FALSE(TraitsOf("aqsgd:bits=3,channels=on")->device_form);
-  EXPECT_FALSE(TraitsOf("direct:bits=3,channels=on")->device_form);
+  EXPECT_TRUE(TraitsOf("aqsgd:bits=3,channels=on")->device_form);
+  EXPECT_TRUE(TraitsOf("direct:bits=3,channels=on")->device_form);
   EXPECT_TRUE(TraitsOf("direct:bits=3")->device_form);
   for (const char* spec :
        {"aqsgd:bits=3,channels=on,bucket=channel", "direct:bits=3,channels=on,bucket=channel"}) {

@@ -1,0 +1,56 @@
+#include "compression/device/codecs/device_look.h"
+
+#include <string_view>
+
+namespace shoal::compression {
+namespace {
+
+constexpr std::string_view kLookRowsSlot = "look_rows";
+constexpr std::string_view kLookedSlot = "looked";
+
+}  // namespace
+
+Result<std::vector<double>> TokenEnergies(const DeviceContext& context) {
+  std::vector<double> energies(context.samples * context.shape.tokens);
+  const std::size_t bytes = energies.size() * sizeof(double);
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kScalesSlot, bytes));
+  EnergyJob job;
+  job.hidden = context.shape.hidden;
+  job.tokens = context.shape.tokens;
+  job.count = static_cast<std::uint32_t>(context.samples);
+  job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
+  job.energies = reinterpret_cast<double*>(at);
+  context.queue->Run(job);
+  context.queue->ToHost(energies.data(), at, bytes);
+  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+  return energies;
+}
+
+Result<std::vector<float>> LookAtTokens(const DeviceContext& context, LookPass pass,
+                                        std::size_t width, std::span<const LookRow> look_rows) {
+  std::vector<float> looked(pass == LookPass::kRows ? look_rows.size() * width : width);
+  const std::size_t bytes = looked.size() * sizeof(float);
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const list,
+                         context.scratch->Reserve(kLookRowsSlot, look_rows.size_bytes()));
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kLookedSlot, bytes));
+  context.queue->ToDevice(list, look_rows.data(), look_rows.size_bytes());
+  LookJob job;
+  job.pass = pass;
+  job.hidden = context.shape.hidden;
+  job.width = static_cast<std::uint32_t>(width);
+  job.count = static_cast<std::uint32_t>(look_rows.size());
+  job.look_rows = reinterpret_cast<const LookRow*>(list);
+  job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
+  job.out = reinterpret_cast<float*>(at);
+  context.queue->Run(job);
+  context.queue->ToHost(looked.data(), at, bytes);
+  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+  return looked;
+}
+
+LookRow LookRowOf(std::size_t token, SampleShape shape, float scale) {
+  return {static_cast<std::uint32_t>(token / shape.tokens),
+          static_cast<std::uint32_t>(token % shape.tokens), scale};
+}
+
+}  // namespace shoal::compression
