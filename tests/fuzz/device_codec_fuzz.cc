@@ -19,6 +19,10 @@ namespace {
 using namespace shoal::compression;  // NOLINT: a fuzzer of this folder
 using shoal::Buffer;
 
+// That of a run's defaults.
+constexpr const char* kForward =
+    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+    "first_visit=dithered:step=0.1/klt=64/channels=on";
 constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "raw:dtype=fp16",
                                   "raw:dtype=bf16",
@@ -47,8 +51,7 @@ constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "dithered:step=0.4,klt=64,channels=on",
                                   "dithered:step=1,klt=4",
                                   "dithered:step=1,channels=on,dither=off",
-                                  "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
-                                  "first_visit=dithered:step=0.1/klt=64/channels=on",
+                                  kForward,
                                   "direct:bits=3,bucket=4,channels=on",
                                   "aqsgd+rans:bits=3,bucket=4,channels=on",
                                   "tiles:bits=3",

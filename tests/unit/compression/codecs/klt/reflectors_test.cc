@@ -61,15 +61,18 @@ TEST(ReflectorsTest, TurnAsTheProductOfTheReflectionsAndBack) {
   }
 }
 
-TEST(ReflectorsTest, TurnBackHasTheSameBitsAtEverySimdLevel) {
+TEST(ReflectorsTest, TurnsHaveTheSameBitsAtEverySimdLevel) {
   const Reflectors turn(RandomCodes(21, 150, 3));
   const std::vector<float> y = reference::Normal(std::size_t{67} * 150, 8);
-  std::vector<float> first;
+  std::vector<float> first, first_turned;
   AtEveryLevel([&] {
-    std::vector<float> x = y;
+    std::vector<float> x = y, turned(y.size());
+    turn.Turn(y, turned);
     turn.TurnBack(x);
     if (first.empty()) first = x;
+    if (first_turned.empty()) first_turned = turned;
     EXPECT_EQ(x, first);
+    EXPECT_EQ(turned, first_turned);
   });
 }
 
