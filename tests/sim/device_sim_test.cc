@@ -118,6 +118,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Codecs{"aqsgd:bits=3", "direct:bits=6", 0},
                     Codecs{"aqsgd:delta=dithered:error=0.3,first_visit=dithered:error=0.05",
                            "dithered:step=0.5", 0},
+                    Codecs{"aqsgd:delta=dithered:step=0.6/klt=4/channels=on,"
+                           "first_visit=dithered:step=0.1/klt=4/channels=on",
+                           "dithered:step=0.4,klt=4,channels=on", 0},
                     Codecs{"aqsgd:bits=4", "direct:bits=4,feedback=on", 1},
                     Codecs{"aqsgd:bits=4", "lowrank:rank=1,epilogue=false,lazy=auto", 1}),
     [](const auto& test) { return "Pair" + std::to_string(test.index); });

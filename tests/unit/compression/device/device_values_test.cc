@@ -185,6 +185,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values("raw:dtype=fp16", "direct:bits=4", "dithered:step=1", "aqsgd:bits=3",
                     "aqsgd:bits=4,m=8",
                     "aqsgd:delta=dithered:error=0.3,first_visit=dithered:error=0.05",
+                    "dithered:step=0.4,klt=64,channels=on",
+                    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+                    "first_visit=dithered:step=0.1/klt=64/channels=on",
                     "topk:ratio=0.2,bits=8", "lowrank:rank=4", "direct:bits=4,feedback=on"));
 
 TEST_F(DeviceValuesTest, WhatALinkRemembersIsAsOnTheHost) {
