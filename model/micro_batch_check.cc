@@ -135,4 +135,29 @@ StepLoss LossOf(const MicroBatch& micro_batch, double sum) {
   return {sum, micro_batch.labels.size() - static_cast<std::size_t>(ignored)};
 }
 
+Status CheckOptions(const ModelSpec& spec, const StageOptions& options) {
+  const StageRange& range = options.range;
+  if (range.first_layer >= range.last_layer || range.last_layer > spec.layers()) {
+    return InvalidArgument("stage of layers " + std::to_string(range.first_layer) + "-" +
+                           std::to_string(range.last_layer) + " does not fit a model of " +
+                           std::to_string(spec.layers()) + " layers");
+  }
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    return InvalidArgument("dropout must be at least 0 and below 1");
+  }
+  if (NeedsFiles(options.held) && options.state_folder.empty()) {
+    return InvalidArgument("a stage that does not hold all of its state needs a folder for it");
+  }
+  const OptimizerOptions& optimizer = options.optimizer;
+  const bool betas =
+      optimizer.beta1 >= 0 && optimizer.beta1 < 1 && optimizer.beta2 >= 0 && optimizer.beta2 < 1;
+  if (!betas || !(optimizer.epsilon > 0) || !(optimizer.weight_decay >= 0) ||
+      !(optimizer.clip_norm >= 0)) {
+    return InvalidArgument(
+        "optimizer options out of range: betas in [0, 1), epsilon above 0, weight decay and clip "
+        "norm not negative");
+  }
+  return Status::Ok();
+}
+
 }  // namespace shoal::model

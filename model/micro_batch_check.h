@@ -1,4 +1,5 @@
-// Checks of micro-batches against a stage of a model. Internal to model/. Pure. Thread: any.
+// Checks of micro-batches and options against a stage of a model. Internal to model/. Pure. Thread:
+// any.
 
 #ifndef SHOAL_MODEL_MICRO_BATCH_CHECK_H_
 #define SHOAL_MODEL_MICRO_BATCH_CHECK_H_
@@ -35,6 +36,15 @@ Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micr
 std::uint32_t LogitsOf(const ModelSpec& spec);
 // `sum`: of the losses of all labels that count.
 StepLoss LossOf(const MicroBatch& micro_batch, double sum);
+
+// Whether parts of the state are in files.
+inline bool NeedsFiles(ZeroMode held) {
+  return held == ZeroMode::kZero1 || held == ZeroMode::kZero3;
+}
+
+// Invalid argument: what does not fit the model, or is out of range. Device and number format are
+// checked where they are chosen (torch_device.h).
+Status CheckOptions(const ModelSpec& spec, const StageOptions& options);
 
 }  // namespace shoal::model
 
