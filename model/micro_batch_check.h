@@ -40,6 +40,15 @@ std::uint32_t LogitsOf(const ModelSpec& spec);
 // `sum`: of the losses of all labels that count.
 StepLoss LossOf(const MicroBatch& micro_batch, double sum);
 
+// Whether parts of the state are in files.
+inline bool NeedsFiles(ZeroMode held) {
+  return held == ZeroMode::kZero1 || held == ZeroMode::kZero3;
+}
+
+// Invalid argument: what does not fit the model, or is out of range. Device and number format are
+// checked where they are chosen (torch_device.h).
+Status CheckOptions(const ModelSpec& spec, const StageOptions& options);
+
 }  // namespace shoal::model
 
 #endif  // SHOAL_MODEL_MICRO_BATCH_CHECK_H_
