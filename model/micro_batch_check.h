@@ -14,7 +14,8 @@
 
 namespace shoal::model {
 
-// Invalid argument, with what is allowed, if they do not fit each other or the model.
+// Invalid argument, with what is allowed, if they do not fit each other or the model. Device and
+// number format are checked where they are chosen (torch_device.h).
 Status CheckStageOptions(const ModelSpec& spec, const StageOptions& options);
 
 // Which ends of the model a stage has: the embeddings, the head.
@@ -39,15 +40,6 @@ Status CheckOutput(const ModelSpec& spec, StageEnds ends, const MicroBatch& micr
 std::uint32_t LogitsOf(const ModelSpec& spec);
 // `sum`: of the losses of all labels that count.
 StepLoss LossOf(const MicroBatch& micro_batch, double sum);
-
-// Whether parts of the state are in files.
-inline bool NeedsFiles(ZeroMode held) {
-  return held == ZeroMode::kZero1 || held == ZeroMode::kZero3;
-}
-
-// Invalid argument: what does not fit the model, or is out of range. Device and number format are
-// checked where they are chosen (torch_device.h).
-Status CheckOptions(const ModelSpec& spec, const StageOptions& options);
 
 }  // namespace shoal::model
 
