@@ -8,6 +8,7 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <utility>
 #endif
 
@@ -31,8 +32,8 @@ class CudaMemory final : public DeviceMemory {
     std::byte* memory = nullptr;
     SHOAL_RETURN_IF_ERROR(Guard("memory for values", [&] {
       const c10::cuda::CUDAGuard guard(device_);
-      memory = static_cast<std::byte*>(
-          c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(bytes, stream_.stream()));
+      memory = static_cast<std::byte*>(c10::cuda::CUDACachingAllocator::raw_alloc_with_stream(
+          std::max<std::size_t>(bytes, 1), stream_.stream()));
       return Status::Ok();
     }));
     return memory;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "compression/device/device_queue.h"
@@ -13,8 +14,9 @@ namespace {
 
 constexpr std::size_t kAlignment = 256;
 
+// Nothing, too, has an address of its own.
 std::size_t Rounded(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 class FakeQueue final : public compression::HostQueue {
