@@ -172,7 +172,8 @@ TEST(OnDeviceSimTest, SegmentsAndResendsWork) {
     auto& store = *swarm.at(1, 0).store_;
     const storage::BoundaryEnd end = Place(0, storage::BoundarySide::kReceiver);
     std::vector<SegmentId> all;
-    for (const auto& entry : store.Inventory(end).value()) all.push_back(entry.segment);
+    const auto inventory = store.Inventory(end).value();
+    for (const auto& entry : inventory) all.push_back(entry.segment);
     EXPECT_GT(all.size(), 6U);
     EXPECT_TRUE(store.Drop(end, all, UINT64_MAX).ok());
     EXPECT_TRUE(swarm.TrainTo(kSteps)) << Why(swarm);
