@@ -5,6 +5,7 @@
 
 #include "common/buffer.h"
 #include "compression/api/stateful_codec.h"
+#include "compression/device/forwarding_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -29,28 +30,13 @@ struct HostCopies {
   }
 };
 
-class HostFormCodec final : public MessageCodec, public StatefulCodec {
+class HostFormCodec final : public ForwardingCodec, public StatefulCodec {
  public:
   HostFormCodec(std::shared_ptr<const MessageCodec> host, std::shared_ptr<CopyLanes> lanes)
-      : host_(std::move(host)), lanes_(std::move(lanes)) {}
+      : ForwardingCodec(std::move(host)), lanes_(std::move(lanes)) {}
 
-  const std::string& spec() const override { return host_->spec(); }
-  bool keeps_m() const override { return host_->keeps_m(); }
-  bool keeps_residual() const override { return host_->keeps_residual(); }
   const StatefulCodec* stateful() const override {
-    return host_->stateful() == nullptr ? nullptr : this;
-  }
-  bool guarded() const override { return host_->guarded(); }
-  bool divisible() const override { return host_->divisible(); }
-  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
-    return host_->EncodedBytesMax(shape, samples);
-  }
-  std::size_t MImageBytes(SampleShape shape) const override { return host_->MImageBytes(shape); }
-  Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const override {
-    return host_->CheckMImage(image, shape);
-  }
-  DeltaMode SentMode(std::span<const std::byte> payload) const override {
-    return host_->SentMode(payload);
+    return host().stateful() == nullptr ? nullptr : this;
   }
 
   Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
@@ -62,7 +48,7 @@ class HostFormCodec final : public MessageCodec, public StatefulCodec {
     SHOAL_RETURN_IF_ERROR(copies.Fetch(values, lanes_.get()));
     std::vector<SampleToEncode> there(samples.begin(), samples.end());
     for (std::size_t i = 0; i < there.size(); ++i) there[i].values = copies.samples[i];
-    return host_->Encode(there, shape, key, mode, out, next_m, stats);
+    return host().Encode(there, shape, key, mode, out, next_m, stats);
   }
 
   Status Decode(std::span<const std::byte> payload, std::span<const SampleToDecode> samples,
@@ -73,7 +59,7 @@ class HostFormCodec final : public MessageCodec, public StatefulCodec {
       if (there[i].values.empty()) continue;
       there[i].values = values.floats().subspan(i * shape.values(), shape.values());
     }
-    SHOAL_RETURN_IF_ERROR(host_->Decode(payload, there, shape, key, next_m));
+    SHOAL_RETURN_IF_ERROR(host().Decode(payload, there, shape, key, next_m));
     for (std::size_t i = 0; i < there.size(); ++i) {
       SHOAL_RETURN_IF_ERROR(lanes_->ToDevice(std::as_bytes(there[i].values), samples[i].values));
     }
@@ -89,19 +75,18 @@ class HostFormCodec final : public MessageCodec, public StatefulCodec {
     SHOAL_RETURN_IF_ERROR(copies.Fetch(message.samples, lanes_.get()));
     GradientMessage there = message;
     there.samples = copies.samples;
-    return host_->stateful()->EncodeOnLink(there, before, out, next, stats);
+    return host().stateful()->EncodeOnLink(there, before, out, next, stats);
   }
   bool LowRankAt(const LinkPosition& position, SampleShape shape,
                  std::size_t samples) const override {
-    return host_->stateful()->LowRankAt(position, shape, samples);
+    return host().stateful()->LowRankAt(position, shape, samples);
   }
   bool SaysLowRank(std::span<const std::byte> payload) const override {
-    return host_->stateful()->SaysLowRank(payload);
+    return host().stateful()->SaysLowRank(payload);
   }
-  bool PassesOn(const LazySwitch& lazy) const override { return host_->stateful()->PassesOn(lazy); }
+  bool PassesOn(const LazySwitch& lazy) const override { return host().stateful()->PassesOn(lazy); }
 
  private:
-  const std::shared_ptr<const MessageCodec> host_;
   const std::shared_ptr<CopyLanes> lanes_;
 };
 

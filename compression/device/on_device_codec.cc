@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "compression/device/device_codec.h"
+#include "compression/device/forwarding_codec.h"
 
 namespace shoal::compression {
 namespace {
@@ -66,31 +67,16 @@ class MessagePlaces {
   std::byte* next_m_ = nullptr;
 };
 
-class OnDeviceCodec final : public MessageCodec {
+class OnDeviceCodec final : public ForwardingCodec {
  public:
   OnDeviceCodec(std::shared_ptr<const MessageCodec> host, std::uint32_t hidden,
                 std::shared_ptr<CopyLanes> lanes)
-      : host_(std::move(host)), hidden_(hidden), lanes_(std::move(lanes)) {}
+      : ForwardingCodec(std::move(host)), hidden_(hidden), lanes_(std::move(lanes)) {}
 
   // Makes the first coder: whether there is a form on a device shows then.
   Status Start() {
     SHOAL_ASSIGN_OR_RETURN(const auto coder, Take());
     return Status::Ok();
-  }
-
-  const std::string& spec() const override { return host_->spec(); }
-  bool keeps_m() const override { return host_->keeps_m(); }
-  bool guarded() const override { return host_->guarded(); }
-  bool divisible() const override { return host_->divisible(); }
-  std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override {
-    return host_->EncodedBytesMax(shape, samples);
-  }
-  std::size_t MImageBytes(SampleShape shape) const override { return host_->MImageBytes(shape); }
-  Status CheckMImage(std::span<const std::byte> image, SampleShape shape) const override {
-    return host_->CheckMImage(image, shape);
-  }
-  DeltaMode SentMode(std::span<const std::byte> payload) const override {
-    return host_->SentMode(payload);
   }
 
   Result<std::size_t> Encode(std::span<const SampleToEncode> samples, SampleShape shape,
@@ -112,13 +98,10 @@ class OnDeviceCodec final : public MessageCodec {
     return Borrowed<Coder>(&idle_, std::move(coder));
   }
   // The image bytes of a message's samples.
-  std::size_t ImageBytes(SampleShape shape) const {
-    return keeps_m() ? host_->MImageBytes(shape) : 0;
-  }
+  std::size_t ImageBytes(SampleShape shape) const { return keeps_m() ? MImageBytes(shape) : 0; }
   Status Collect(MessagePlaces* places, Coder* coder, std::span<Buffer> next_m,
                  const std::vector<bool>& wanted) const;
 
-  const std::shared_ptr<const MessageCodec> host_;
   const std::uint32_t hidden_;
   const std::shared_ptr<CopyLanes> lanes_;
   mutable IdleObjects<Coder> idle_;
@@ -154,7 +137,7 @@ Result<std::size_t> OnDeviceCodec::Encode(std::span<const SampleToEncode> sample
     there[i].values = samples[i].values.data();
     if (i < next.size()) next[i] = places.NextM(i);
     if (samples[i].m.empty()) continue;
-    SHOAL_RETURN_IF_ERROR(host_->CheckMImage(samples[i].m, shape));
+    SHOAL_RETURN_IF_ERROR(CheckMImage(samples[i].m, shape));
     there[i].m = places.Send(i, samples[i].m, &queue);
   }
   const double before = coder->codec->device_ms();
@@ -187,7 +170,7 @@ Status OnDeviceCodec::Decode(std::span<const std::byte> payload,
     SHOAL_CHECK(samples[i].values.size() == shape.values());
     there[i].values = samples[i].values.data();
     if (!samples[i].delta || !keeps_m()) continue;
-    SHOAL_RETURN_IF_ERROR(host_->CheckMImage(samples[i].m, shape));
+    SHOAL_RETURN_IF_ERROR(CheckMImage(samples[i].m, shape));
     there[i].m = places.Send(i, samples[i].m, &queue);
   }
   const double before = coder->codec->device_ms();

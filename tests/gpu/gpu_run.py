@@ -22,7 +22,7 @@ SOURCE = Path(__file__).resolve().parents[2]
 HELD, SHORT, USAGE = 0, 1, 2
 
 MODEL_TESTS = ("model_families_test", "model_adapters_test", "model_segments_test",
-               "model_attention_core_test")
+               "model_attention_core_test", "model_values_on_device_test")
 CODEC_TESTS = ("compression_device_codec_test", "compression_device_dither_test")
 PROGRAMS = ("shoal", "shoald", "shoal-scheduler", "shoal-run")
 # Seconds of a part at most, in this order: 525 of the 540 together.
