@@ -111,7 +111,7 @@ Result<TorchDevice> ChooseDevice(const std::string& text) {
                               "': no CUDA device was found; check the driver, or use cpu or auto");
 #else
     return FailedPrecondition("device '" + text +
-                              "': this build has no CUDA; build with -DSHOAL_CUDA=ON, or use cpu");
+                              "': this build has no CUDA; run ./x build cuda, or use cpu");
 #endif
   }
   if (index >= devices) {
