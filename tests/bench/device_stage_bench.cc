@@ -207,6 +207,7 @@ Result<json> Measure(const Shape& shape, bool lora, const std::string& device) {
 int main(int argc, char** argv) {
   using namespace shoal::model;
   std::string device = "cuda";
+  std::string filter;
   bool tiny = false;
   shoal::bench_command::Command command(
       {.name = "device_stage",
@@ -217,11 +218,16 @@ int main(int argc, char** argv) {
        .takes = "about a minute.",
        .bounds = "all shapes ran; it has no bounds"});
   command.Text("--device", "DEVICE", "cuda (the default), cuda:N or cpu", &device);
+  command.Text("--filter", "TEXT", "only shapes whose \"NAME ROWS TRAINING\" contains TEXT",
+               &filter);
   command.Flag("--tiny", "layers of small shapes instead, to try the bench itself", &tiny);
   command.Parse(argc, argv);
   json rows = json::array();
   for (const Shape& shape : Shapes(tiny)) {
     for (const bool lora : {false, true}) {
+      const std::string named =
+          shape.name + " " + std::to_string(shape.rows) + (lora ? " lora" : " full");
+      if (named.find(filter) == std::string::npos) continue;
       auto row = Measure(shape, lora, device);
       if (!row.ok()) command.Fail(row.status().ToString());
       if (!command.json()) {
