@@ -1,6 +1,8 @@
 // TorchStage: checks what comes from outside, keeps micro-batches by id, and turns LibTorch's
 // exceptions into Status. The mathematics is in Network, the numbers are in FlatParameters.
 
+#include <ATen/core/LegacyTypeDispatch.h>
+
 #include <algorithm>
 #include <cmath>
 #include <exception>
@@ -150,6 +152,8 @@ class TorchStage final : public StageModel, public HasNetwork {
   // Over the other one: an error that says that memory ran out says what it went to.
   template <typename Function>
   Status Guard(std::string_view operation, Function function) const {
+    // Nothing here asks autograd for gradients: operators need not look for it.
+    const at::AutoDispatchBelowADInplaceOrView without_autograd;
     return model::Guard(operation, function, [this] { return Use(); });
   }
 

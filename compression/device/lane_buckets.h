@@ -18,8 +18,10 @@ struct LaneRange {
   float low = std::bit_cast<float>(kFloatInfinity);
   float high = std::bit_cast<float>(kFloatInfinity | 0x80000000);
 
-  SHOAL_LANE void Add(float value) {
+  // Without `bounds` the magnitude alone, which is all that most rules need.
+  SHOAL_LANE void Add(float value, bool bounds = true) {
     Raise(most, MagnitudeBits(value));
+    if (!bounds) return;
     low = value < low ? value : low;
     high = value > high ? value : high;
   }
@@ -54,30 +56,48 @@ SHOAL_LANE void StoreScale(const BucketJob& job, std::uint32_t index, std::uint3
   if (job.rule.levels() == Levels::kAffine) StoreAligned<std::uint16_t>(at + 2, scale.high);
 }
 
+// The bytes of `codes` in kParts parts, by instructions that are known beforehand.
+template <typename Part, int kParts>
+SHOAL_LANE void StoreParts(std::uint64_t codes, std::byte* to) {
+  SHOAL_UNROLL
+  for (int i = 0; i < kParts; ++i, codes >>= 8 * sizeof(Part) % 64) {
+    StoreAligned<Part>(to + i * sizeof(Part), static_cast<Part>(codes));
+  }
+}
+template <typename Part, int kParts>
+SHOAL_LANE std::uint64_t LoadParts(const std::byte* from) {
+  std::uint64_t codes = 0;
+  SHOAL_UNROLL
+  for (int i = 0; i < kParts; ++i) {
+    codes |= std::uint64_t{LoadAligned<Part>(from + i * sizeof(Part))} << (8 * sizeof(Part) * i);
+  }
+  return codes;
+}
+
 // A group of 8 codes is `bits` bytes at a multiple of `bits`.
 SHOAL_LANE void StoreCodes(std::uint64_t codes, int bits, std::byte* to) {
-  if (bits == 8) return StoreAligned<std::uint64_t>(to, codes);
-  if (bits == 4) return StoreAligned<std::uint32_t>(to, static_cast<std::uint32_t>(codes));
-  const int unit = bits % 2 == 0 ? 2 : 1;
-  for (int i = 0; i < bits; i += unit, codes >>= 8 * unit) {
-    if (unit == 2) {
-      StoreAligned<std::uint16_t>(to + i, static_cast<std::uint16_t>(codes));
-    } else {
-      StoreAligned<std::uint8_t>(to + i, static_cast<std::uint8_t>(codes));
-    }
+  switch (bits) {
+    case 1: return StoreParts<std::uint8_t, 1>(codes, to);
+    case 2: return StoreParts<std::uint16_t, 1>(codes, to);
+    case 3: return StoreParts<std::uint8_t, 3>(codes, to);
+    case 4: return StoreParts<std::uint32_t, 1>(codes, to);
+    case 5: return StoreParts<std::uint8_t, 5>(codes, to);
+    case 6: return StoreParts<std::uint16_t, 3>(codes, to);
+    case 7: return StoreParts<std::uint8_t, 7>(codes, to);
+    default: return StoreParts<std::uint64_t, 1>(codes, to);
   }
 }
 SHOAL_LANE std::uint64_t LoadCodes(const std::byte* from, int bits) {
-  if (bits == 8) return LoadAligned<std::uint64_t>(from);
-  if (bits == 4) return LoadAligned<std::uint32_t>(from);
-  const int unit = bits % 2 == 0 ? 2 : 1;
-  std::uint64_t codes = 0;
-  for (int i = 0; i < bits; i += unit) {
-    const std::uint64_t part =
-        unit == 2 ? LoadAligned<std::uint16_t>(from + i) : LoadAligned<std::uint8_t>(from + i);
-    codes |= part << (8 * i);
+  switch (bits) {
+    case 1: return LoadParts<std::uint8_t, 1>(from);
+    case 2: return LoadParts<std::uint16_t, 1>(from);
+    case 3: return LoadParts<std::uint8_t, 3>(from);
+    case 4: return LoadParts<std::uint32_t, 1>(from);
+    case 5: return LoadParts<std::uint8_t, 5>(from);
+    case 6: return LoadParts<std::uint16_t, 3>(from);
+    case 7: return LoadParts<std::uint8_t, 7>(from);
+    default: return LoadParts<std::uint64_t, 1>(from);
   }
-  return codes;
 }
 
 // ---- steps that all ways share ---------------------------------------------------------------
@@ -93,16 +113,22 @@ SHOAL_LANE void CodedValues(const float (&x)[kLaneGroup], const EightHalves& m, 
   }
 }
 
-// Of values that are refused afterwards, too; the device's conversion is defined for all.
-SHOAL_LANE int Truncated(float value) {
+// trunc(value), within 0 ... `top`, which is below 2^23. Of values that are refused afterwards,
+// too: 0 for what is no number.
+SHOAL_LANE std::uint32_t TruncatedWithin(float value, int top) {
 #ifdef __CUDA_ARCH__
-  return static_cast<int>(value);
+  // At 2^23 a float's last bit is worth 1. A conversion takes a GPU four to eight times as long.
+  constexpr std::uint32_t kWholeBits = 0x4b000000;  // of 2^23
+  const float within = fminf(fmaxf(value, 0.0F), static_cast<float>(top));
+  return __float_as_uint(__fadd_rz(within, 0x1p23F)) - kWholeBits;
 #else
-  return value > -0x1p30F && value < 0x1p30F ? static_cast<int>(value) : 0;
+  const int code = value > -0x1p30F && value < 0x1p30F ? static_cast<int>(value) : 0;
+  const int most = value >= 0x1p30F ? top : code;
+  return static_cast<std::uint32_t>(most < 0 ? 0 : most > top ? top : most);
 #endif
 }
 SHOAL_LANE std::uint32_t CodeOf(const LevelRule& rule, float x, LevelConstants encoder) {
-  return static_cast<std::uint32_t>(rule.Clamped(Truncated(x * encoder.factor + encoder.offset)));
+  return TruncatedWithin(x * encoder.factor + encoder.offset, rule.top());
 }
 
 // next = m + level at the sample's exponent; `values`, if wanted, become what it stands for.

@@ -10,62 +10,65 @@
 
 namespace shoal::compression {
 
-SHOAL_LANE void AddSquares(const StatsJob& job, const DeviceSample& sample, std::uint32_t position,
-                           LaneSums& sums) {
+// A run of values of a sample that kStatsLanes lanes add up: lane l its values l, l + 8, l + 16,
+// ... What is left behind whole rounds of lanes belongs to lane 0.
+struct StatsRun {
+  std::uint32_t start = 0;
+  std::uint32_t count = 0;
+
+  SHOAL_LANE std::uint32_t whole() const { return count / kStatsLanes * kStatsLanes; }
+};
+// A value and what it is compared with. Without initializers: blocks of threads share arrays of it.
+struct LanePair {
+  float x;
+  float other;
+};
+
+// The `counted`-th block that counts; nothing behind the last one.
+SHOAL_LANE StatsRun RunOf(const StatsJob& job, const DeviceSample& sample, std::uint32_t counted) {
+  if (counted >= job.blocks) return {};
+  const std::uint32_t skipped = (job.share - sample.index % job.share) % job.share;
+  const std::uint64_t first = std::uint64_t{skipped + counted * job.share} * job.block;
+  if (first >= job.values) return {};
+  const auto start = static_cast<std::uint32_t>(first);
+  const std::uint32_t left = job.values - start;
+  return {start, left < job.block ? left : job.block};
+}
+SHOAL_LANE LanePair PairAt(const StatsJob& job, const DeviceSample& sample,
+                           std::uint32_t position) {
   Extremes unused;
-  const float x = sample.x[position];
-  const float decoded = sample.values != nullptr
-                            ? sample.values[position]
-                            : ImageValue(sample.next_m, 16, job.hidden, position, unused);
-  const double error = double{x} - double{decoded};
-  sums.values = sums.values + double{x} * double{x};
+  return {sample.x[position], sample.values != nullptr
+                                  ? sample.values[position]
+                                  : ImageValue(sample.next_m, 16, job.hidden, position, unused)};
+}
+SHOAL_LANE void AddPair(LanePair pair, LaneSums& sums) {
+  const double error = double{pair.x} - double{pair.other};
+  sums.values = sums.values + double{pair.x} * double{pair.x};
   sums.errors = sums.errors + error * error;
 }
 
-// The part of lane `lane` of the `counted`-th block that counts. What is left of a block behind
-// whole rounds of lanes belongs to lane 0.
-SHOAL_LANE LaneSums SumLane(const StatsJob& job, const DeviceSample& sample, std::uint32_t counted,
-                            std::uint32_t lane) {
-  LaneSums sums;
-  const std::uint32_t skipped = (job.share - sample.index % job.share) % job.share;
-  const std::uint64_t first = std::uint64_t{skipped + counted * job.share} * job.block;
-  if (first >= job.values) return sums;
-  const auto start = static_cast<std::uint32_t>(first);
-  const std::uint32_t left = job.values - start;
-  const std::uint32_t count = left < job.block ? left : job.block;
-  const std::uint32_t whole = count / kStatsLanes * kStatsLanes;
-  for (std::uint32_t i = lane; i < whole; i += kStatsLanes) {
-    AddSquares(job, sample, start + i, sums);
-  }
-  for (std::uint32_t i = whole; lane == 0 && i < count; ++i) {
-    AddSquares(job, sample, start + i, sums);
-  }
-  return sums;
+// A token; nothing behind the last one, and in samples without m.
+SHOAL_LANE StatsRun RunOf(const TokenJob& job, const DeviceSample& sample, std::uint32_t token) {
+  if (token >= job.tokens || sample.m == nullptr) return {};
+  return {token * job.hidden, job.hidden};
 }
-
-SHOAL_LANE void AddChange(const TokenJob& job, const DeviceSample& sample, std::uint32_t position,
-                          TokenSums& sums) {
+SHOAL_LANE LanePair PairAt(const TokenJob& job, const DeviceSample& sample,
+                           std::uint32_t position) {
   Extremes unused;
-  const float x = sample.x[position];
-  const float change = x - ImageValue(sample.m, job.bits, job.hidden, position, unused);
-  sums.values = sums.values + double{x} * double{x};
+  return {sample.x[position], ImageValue(sample.m, job.bits, job.hidden, position, unused)};
+}
+SHOAL_LANE void AddPair(LanePair pair, TokenSums& sums) {
+  const float change = pair.x - pair.other;
+  sums.values = sums.values + double{pair.x} * double{pair.x};
   sums.change = sums.change + double{change} * double{change};
 }
 
-// The part of lane `lane` of a token, as SumLane has those of a block.
-SHOAL_LANE TokenSums SumToken(const TokenJob& job, const DeviceSample& sample, std::uint32_t token,
-                              std::uint32_t lane) {
-  TokenSums sums;
-  if (sample.m == nullptr) return sums;
-  const std::uint32_t start = token * job.hidden;
-  const std::uint32_t whole = job.hidden / kStatsLanes * kStatsLanes;
-  for (std::uint32_t i = lane; i < whole; i += kStatsLanes) {
-    AddChange(job, sample, start + i, sums);
+// What lane 0 adds to its `sums` after the whole rounds.
+template <typename Job, typename Sums>
+SHOAL_LANE void AddRest(const Job& job, const DeviceSample& sample, StatsRun run, Sums& sums) {
+  for (std::uint32_t i = run.whole(); i < run.count; ++i) {
+    AddPair(PairAt(job, sample, run.start + i), sums);
   }
-  for (std::uint32_t i = whole; lane == 0 && i < job.hidden; ++i) {
-    AddChange(job, sample, start + i, sums);
-  }
-  return sums;
 }
 
 // Eight values of a sample.

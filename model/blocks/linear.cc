@@ -13,6 +13,10 @@ void AddProduct(const at::Tensor& left, const at::Tensor& right, const at::Tenso
                 double scale = 1) {
   if (left.scalar_type() == at::kFloat) {
     gradient.addmm_(left.t(), right, 1, scale);
+  } else if (left.is_cuda()) {
+    // Sums in fp32 and adds at once: a product in bf16 loses bits and takes its way through memory.
+    at::Tensor to = gradient;
+    at::addmm_out(to, to, left.t(), right, at::kFloat, 1, scale);
   } else {
     gradient.add_(at::mm(left.t(), right), scale);
   }

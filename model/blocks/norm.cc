@@ -1,5 +1,7 @@
 #include "model/blocks/norm.h"
 
+#include <ATen/ops/_fused_rms_norm.h>
+#include <ATen/ops/_fused_rms_norm_backward.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/native_layer_norm.h>
 #include <ATen/ops/native_layer_norm_backward.h>
@@ -29,6 +31,11 @@ at::Tensor Norm::Forward(const at::Tensor& x, Kept* kept) const {
     kept->reciprocal_deviation = deviation;
     return y;
   }
+  if (x.is_cuda()) {  // one kernel; the CPU has none
+    auto [y, deviation] = at::_fused_rms_norm(x, {size_}, Factor(), epsilon_);
+    kept->reciprocal_deviation = deviation;
+    return y;
+  }
   kept->reciprocal_deviation = x.square().mean(-1, true).add_(epsilon_).rsqrt_();
   return x.mul(kept->reciprocal_deviation).mul_(Factor());
 }
@@ -41,6 +48,13 @@ at::Tensor Norm::BackwardInput(const at::Tensor& gradient, Kept* kept) const {
         bias_.value, {true, weight_.trained(), bias_.trained()});
     kept->weight_gradient = dweight;
     kept->bias_gradient = dbias;
+    kept->DropForwardOnly();
+    return dx;
+  }
+  if (dy.is_cuda()) {
+    auto [dx, dweight] = at::_fused_rms_norm_backward(
+        dy, kept->input, {size_}, kept->reciprocal_deviation, Factor(), {true, weight_.trained()});
+    kept->weight_gradient = dweight;
     kept->DropForwardOnly();
     return dx;
   }

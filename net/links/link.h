@@ -1,9 +1,10 @@
 // Link: one bidirectional bulk stream of frames to another peer. LinkHub: a peer's listening port,
 // its outgoing links, and the caps that all of them share.
 //
-// Frames arrive whole, in order per direction and kind priority, checked (sizes, checksum) and on
-// the executor given to the hub. Chunks of a more urgent frame (gradients before activations)
-// overtake those of a less urgent one. Nothing here blocks.
+// Frames arrive whole, checked (sizes, checksum) and on the executor given to the hub, in order per
+// direction and kind priority, but that earlier micro-batches overtake later ones. Chunks of a more
+// urgent frame (gradients before activations) overtake those of a less urgent one. Nothing here
+// blocks.
 
 #ifndef SHOAL_NET_LINKS_LINK_H_
 #define SHOAL_NET_LINKS_LINK_H_

@@ -1,12 +1,23 @@
 #include "net/links/send_queue.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace shoal::net {
 namespace {
 
 constexpr std::uint64_t kFrameOverhead = 64;
 constexpr std::uint64_t kSampleOverhead = 40;
+
+bool InOrderOfUse(FrameKind kind) {
+  return kind == FrameKind::kActivation || kind == FrameKind::kGradient;
+}
+
+// Whether the other end needs what `a` carries before what `b` carries.
+bool NeededBefore(const bulk::v1::FrameHeader& a, const bulk::v1::FrameHeader& b) {
+  return std::pair(a.step(), a.micro_batch()) < std::pair(b.step(), b.micro_batch());
+}
 
 }  // namespace
 
@@ -36,7 +47,16 @@ Status SendQueue::Push(Frame frame, TimePoint now) {
   item.payload = std::make_shared<const Buffer>(std::move(frame.payload));
   item.queued_at = now;
   queued_bytes_ += bytes;
-  queues_[PriorityOf(frame.kind)].push_back(std::move(item));
+  std::deque<Item>& queue = queues_[PriorityOf(frame.kind)];
+  auto at = queue.end();
+  if (InOrderOfUse(frame.kind)) {
+    const auto yields = [&](const Item& before) {
+      return before.id == 0 && before.header.kind() == item.header.kind() &&
+             NeededBefore(item.header, before.header);
+    };
+    while (at != queue.begin() && yields(*std::prev(at))) --at;
+  }
+  queue.insert(at, std::move(item));
   return Status::Ok();
 }
 

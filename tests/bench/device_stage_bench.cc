@@ -33,7 +33,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint32_t kLayers = 4;  // the stage has those between the first and the last
-constexpr int kRounds = 12;
+constexpr int kRounds = 60;
 constexpr std::uint32_t kRank = 16;
 
 struct Shape {

@@ -15,7 +15,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 from transformers.pytorch_utils import Conv1D
 
 LAYERS = 2
-ROUNDS = 12
+ROUNDS = 60
 RANK, ALPHA = 16, 32
 DEVICE = sys.argv[1] if len(sys.argv) > 1 else "cuda"
 

@@ -28,7 +28,7 @@ constexpr std::uint32_t kFlushEveryMs = 1000;
 // In the mangled name of every kernel of compression/, and of no other.
 constexpr const char* kCodecs = "5shoal11compression";
 
-constexpr std::size_t kLongest = 24;  // kernels that are named
+constexpr std::size_t kLongest = 60;  // kernels that are named
 
 struct Sum {
   std::uint64_t count = 0, ns = 0, bytes = 0;

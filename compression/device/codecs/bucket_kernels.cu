@@ -38,10 +38,13 @@ __global__ void __launch_bounds__(kThreads) EncodeInRegisters(BucketJob job, std
   Extremes extremes;
   StripeState<kGroups, kDelta> state;
   UnitRange<kBuckets> range;
-  if (active) range = LoadLane<kBuckets>(job, sample, unit, lane, lanes, state, extremes);
-  for (LaneRange& of : range.of) {
-    of = RangeOfTile(of, lanes, job.rule.levels() == Levels::kAffine);
+  const bool bounds = job.rule.levels() == Levels::kAffine;  // of all lanes
+  if (active && bounds) {
+    range = LoadLane<kBuckets, true>(job, sample, unit, lane, lanes, state, extremes);
+  } else if (active) {
+    range = LoadLane<kBuckets, false>(job, sample, unit, lane, lanes, state, extremes);
   }
+  for (LaneRange& of : range.of) of = RangeOfTile(of, lanes, bounds);
   if (active) CodeLane(job, sample, unit, lane, lanes, range, state, extremes);
   ReportExtremes(extremes, job.extremes[blockIdx.y]);
 }
@@ -97,7 +100,9 @@ void LaunchOnePass(const BucketJob& job, cudaStream_t stream) {
   const std::uint32_t groups = GroupsOfLane(job.bucket);
   if (groups <= 1) return LaunchInRegisters<kBuckets, 1>(job, stream);
   if (groups <= 2) return LaunchInRegisters<kBuckets, 2>(job, stream);
+  if (groups <= 3) return LaunchInRegisters<kBuckets, 3>(job, stream);
   if (groups <= 4) return LaunchInRegisters<kBuckets, 4>(job, stream);
+  if (groups <= 5) return LaunchInRegisters<kBuckets, 5>(job, stream);
   if constexpr (kBuckets == 1) {
     if (groups <= 8) return LaunchInRegisters<kBuckets, 8>(job, stream);
     LaunchInRegisters<kBuckets, 16>(job, stream);

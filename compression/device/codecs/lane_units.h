@@ -36,7 +36,8 @@ SHOAL_LANE int UnitGroupCount(const BucketJob& job, std::uint32_t position) {
   return kBuckets == 1 ? kLaneGroup : GroupCount(job.values, position);
 }
 
-template <int kBuckets, int kGroups, bool kDelta>
+// kBounds: with the lowest and the highest value, not with the largest magnitude alone.
+template <int kBuckets, bool kBounds, int kGroups, bool kDelta>
 SHOAL_LANE UnitRange<kBuckets> LoadLane(const BucketJob& job, const DeviceSample& sample,
                                         std::uint32_t unit, std::uint32_t lane, std::uint32_t lanes,
                                         StripeState<kGroups, kDelta>& state, Extremes& extremes) {
@@ -49,16 +50,23 @@ SHOAL_LANE UnitRange<kBuckets> LoadLane(const BucketJob& job, const DeviceSample
     if (!InUnit<kBuckets>(job, unit, start)) continue;
     const std::uint32_t position = unit * kBuckets * job.bucket + start;
     const int count = UnitGroupCount<kBuckets>(job, position);
-    float x[kLaneGroup];
-    LoadFloats(sample.x + position, count, x);
-    if constexpr (kDelta) state.m[g] = LoadEightHalves(sample.m + HalfOffset(position), count);
-    CodedValues(x, state.m[kDelta ? g : 0], kDelta, factor, state.coded[g], extremes);
+    if constexpr (kDelta) {
+      float x[kLaneGroup];
+      LoadFloats(sample.x + position, count, x);
+      state.m[g] = LoadEightHalves(sample.m + HalfOffset(position), count);
+      CodedValues(x, state.m[g], true, factor, state.coded[g], extremes);
+    } else {
+      LoadFloats(sample.x + position, count, state.coded[g]);
+    }
     SHOAL_UNROLL
     for (int j = 0; j < kLaneGroup; ++j) {
       const bool second = kBuckets > 1 && start + static_cast<std::uint32_t>(j) >= job.bucket;
-      if (!second) range.of[0].Add(state.coded[g][j]);
-      if (second && j < count) range.of[kBuckets - 1].Add(state.coded[g][j]);
+      if (!second) range.of[0].Add(state.coded[g][j], kBounds);
+      if (second && j < count) range.of[kBuckets - 1].Add(state.coded[g][j], kBounds);
     }
+  }
+  if constexpr (!kDelta) {  // the values themselves are coded
+    for (const LaneRange& of : range.of) Raise(extremes.x, of.most);
   }
   return range;
 }
@@ -78,13 +86,14 @@ SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::
     if (lane == 0 && bucket < job.buckets) StoreScale(job, sample.index, bucket, scale);
   }
   const float factor = FactorOf(job, sample);
+  const std::uint32_t power = 1U << job.rule.bits();
   SHOAL_UNROLL
   for (int g = 0; g < kGroups; ++g) {
     const std::uint32_t start = GroupStart(g, lane, lanes);
     if (!InUnit<kBuckets>(job, unit, start)) continue;
     const std::uint32_t position = unit * kBuckets * job.bucket + start;
     const int count = UnitGroupCount<kBuckets>(job, position);
-    std::uint64_t codes = 0;
+    std::uint32_t half[2] = {};  // of the codes: multiplying by a power of two is one operation
     float level[kLaneGroup];
     SHOAL_UNROLL
     for (int j = kLaneGroup - 1; j >= 0; --j) {
@@ -92,9 +101,10 @@ SHOAL_LANE void CodeLane(const BucketJob& job, const DeviceSample& sample, std::
       const LevelConstants make = second ? encoder[kBuckets - 1] : encoder[0];
       const LevelConstants read = second ? decoder[kBuckets - 1] : decoder[0];
       const std::uint32_t code = j < count ? CodeOf(job.rule, state.coded[g][j], make) : 0;
-      codes = codes << job.rule.bits() | code;
+      half[j / 4] = half[j / 4] * power + code;
       level[j] = static_cast<float>(code) * read.factor + read.offset;
     }
+    const std::uint64_t codes = std::uint64_t{half[1]} << (4 * job.rule.bits()) | half[0];
     StoreCodes(codes, job.rule.bits(), CodeAddress(job, sample.index, position / kLaneGroup));
     if constexpr (kDelta) {
       AdvanceGroup(sample, position, count, state.m[g], factor, level, extremes);

@@ -24,7 +24,8 @@ TEST_P(DeviceCodecTest, BucketsOfAllWidthsAndSizes) {
         Case{1, 1024, 1024}, Case{1, 2048, 2048}, Case{2, 4096, 4096}, Case{3, 8, 8},
         Case{1, 4104, 4104}, Case{5, 7, 1},       Case{3, 129, 43},    Case{3, 300, 100},
         Case{1, 1600, 100},  Case{3, 500, 500},   Case{1, 4, 4},       Case{3, 12, 12},
-        Case{1, 516, 516},   Case{2, 20, 4},      Case{1, 5001, 5001}}) {
+        Case{1, 516, 516},   Case{2, 20, 4},      Case{1, 5001, 5001}, Case{3, 160, 160},
+        Case{2, 1600, 160}}) {
     for (int bits = 1; bits <= 8; ++bits) {
       const SampleShape shape{c.tokens, c.hidden};
       const std::string options =

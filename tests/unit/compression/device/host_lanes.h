@@ -44,8 +44,11 @@ void OnePassLanes(const BucketJob& job) {
       Extremes extremes;
       UnitRange<kBuckets> range;
       for (std::uint32_t lane = 0; lane < lanes; ++lane) {
-        const auto part =
-            LoadLane<kBuckets>(job, job.samples[s], unit, lane, lanes, states[lane], extremes);
+        const DeviceSample& sample = job.samples[s];
+        const UnitRange<kBuckets> part =
+            job.rule.levels() == Levels::kAffine
+                ? LoadLane<kBuckets, true>(job, sample, unit, lane, lanes, states[lane], extremes)
+                : LoadLane<kBuckets, false>(job, sample, unit, lane, lanes, states[lane], extremes);
         for (int b = 0; b < kBuckets; ++b) range.of[b].Add(part.of[b]);
       }
       for (std::uint32_t lane = lanes; lane-- > 0;) {
@@ -66,7 +69,9 @@ void OnePass(const BucketJob& job) {
   const std::uint32_t groups = GroupsOfLane(job.bucket);
   if (groups <= 1) return OnePassGroups<kBuckets, 1>(job);
   if (groups <= 2) return OnePassGroups<kBuckets, 2>(job);
+  if (groups <= 3) return OnePassGroups<kBuckets, 3>(job);
   if (groups <= 4) return OnePassGroups<kBuckets, 4>(job);
+  if (groups <= 5) return OnePassGroups<kBuckets, 5>(job);
   if (groups <= 8) return OnePassGroups<kBuckets, 8>(job);
   OnePassGroups<kBuckets, 16>(job);
 }
@@ -156,23 +161,26 @@ inline void RunOnHost(const RangeJob& job) {
 inline void RunOnHost(const VectorJob& job) {
   for (std::uint64_t i = 0; i < job.count; ++i) UpdateValue(job, i);
 }
-inline void RunOnHost(const TokenJob& job) {
+// As a warp does it, but in the order of lanes.
+template <typename Job, typename Sums>
+void SumRunsOnHost(const Job& job, std::uint32_t runs, Sums* out) {
   for (std::uint32_t s = 0; s < job.count; ++s) {
-    for (std::uint32_t thread = 0; thread < job.tokens * kStatsLanes; ++thread) {
-      job.sums[std::size_t{s} * job.tokens * kStatsLanes + thread] =
-          SumToken(job, job.samples[s], thread / kStatsLanes, thread % kStatsLanes);
+    const DeviceSample& sample = job.samples[s];
+    for (std::uint32_t number = 0; number < runs; ++number) {
+      const StatsRun run = RunOf(job, sample, number);
+      for (std::uint32_t lane = 0; lane < kStatsLanes; ++lane) {
+        Sums sums;
+        for (std::uint32_t i = lane; i < run.whole(); i += kStatsLanes) {
+          AddPair(PairAt(job, sample, run.start + i), sums);
+        }
+        if (lane == 0) AddRest(job, sample, run, sums);
+        out[(std::size_t{s} * runs + number) * kStatsLanes + lane] = sums;
+      }
     }
   }
 }
-
-inline void RunOnHost(const StatsJob& job) {
-  for (std::uint32_t s = 0; s < job.count; ++s) {
-    for (std::uint32_t thread = 0; thread < job.blocks * kStatsLanes; ++thread) {
-      job.sums[std::size_t{s} * job.blocks * kStatsLanes + thread] =
-          SumLane(job, job.samples[s], thread / kStatsLanes, thread % kStatsLanes);
-    }
-  }
-}
+inline void RunOnHost(const TokenJob& job) { SumRunsOnHost(job, job.tokens, job.sums); }
+inline void RunOnHost(const StatsJob& job) { SumRunsOnHost(job, job.blocks, job.sums); }
 
 }  // namespace shoal::compression
 

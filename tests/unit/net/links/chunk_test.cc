@@ -194,6 +194,40 @@ TEST(Chunk, UrgentFramesOvertake) {
               testing::ElementsAre(kGradient, kGradient, kGroup, kGroup, kActivation, kActivation));
 }
 
+// Found on a line of 100 Mbit/s: micro-batch 0 waited for its m, and then behind four others, while
+// the other end, which begins with it, idled for half a second.
+TEST(Chunk, EarlierMicroBatchesOvertakeWhatHasNotBegun) {
+  for (const FrameKind kind : {FrameKind::kActivation, FrameKind::kGradient}) {
+    SendQueue queue(kMax, kMax);
+    const auto push = [&](std::uint64_t step, std::uint32_t micro_batch, std::uint64_t tag) {
+      Frame frame = MakeFrame(kind, 1000);
+      frame.micro_batch = {step, micro_batch};
+      frame.tag = tag;
+      ASSERT_TRUE(queue.Push(std::move(frame), {}).ok());
+    };
+    push(3, 2, 0);
+    ASSERT_EQ(queue.Next(400)->micro_batch.index, 2u);  // under way, stays in front
+    push(3, 4, 1);
+    push(4, 0, 2);
+    push(3, 1, 3);
+    push(3, 1, 4);  // behind its equal
+    push(3, 0, 5);
+    std::vector<std::pair<std::uint64_t, std::uint32_t>> order;
+    while (const auto chunk = queue.Next(1000)) {
+      order.emplace_back(chunk->micro_batch.step, chunk->micro_batch.index);
+    }
+    EXPECT_THAT(order, testing::ElementsAre(std::pair(3, 2), std::pair(3, 0), std::pair(3, 1),
+                                            std::pair(3, 1), std::pair(3, 4), std::pair(4, 0)));
+  }
+  SendQueue others(kMax, kMax);  // of them the order of Push holds
+  for (const std::uint32_t index : {2U, 1U}) {
+    Frame frame = MakeFrame(FrameKind::kEvaluation, 10);
+    frame.micro_batch = {3, index};
+    ASSERT_TRUE(others.Push(std::move(frame), {}).ok());
+  }
+  EXPECT_EQ(others.Next(100)->micro_batch.index, 2u);
+}
+
 TEST(Chunk, BrokenRulesAreRefused) {
   const std::string payload = "0123456789";
   const auto refusal = [&payload](const auto& spoil, std::string bytes) {
