@@ -70,10 +70,10 @@ inline void SkipSamples(ImageJob& job, std::uint32_t count) {
   if (job.columns != nullptr) job.columns += std::size_t{count} * job.hidden;
 }
 inline void SkipSamples(StatsJob& job, std::uint32_t count) {
-  job.sums += std::size_t{count} * job.blocks * kStatsLanes;
+  job.sums += std::size_t{count} * job.blocks;
 }
 inline void SkipSamples(TokenJob& job, std::uint32_t count) {
-  job.sums += std::size_t{count} * job.tokens * kStatsLanes;
+  job.sums += std::size_t{count} * job.tokens;
 }
 
 // Calls launch(job, grid) for the samples of a job, as many at once as a grid takes.

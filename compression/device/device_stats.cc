@@ -17,11 +17,11 @@ std::size_t CountedBlocks(const DeviceContext& context, std::size_t block) {
   return (all + kStatsShare - 1) / kStatsShare;
 }
 
-// Errors of the samples: sums of lanes to `sums`, once the queue was waited for.
+// Errors of the samples: one of each counted block to `sums`, once the queue was waited for.
 Status RunErrors(const DeviceContext& context, std::size_t block,
                  std::span<const DeviceSample> samples, std::vector<LaneSums>* sums) {
   const std::size_t blocks = CountedBlocks(context, block);
-  sums->resize(samples.size() * blocks * kStatsLanes);
+  sums->resize(samples.size() * blocks);
   SHOAL_ASSIGN_OR_RETURN(std::byte* const at,
                          context.scratch->Reserve(kSumsSlot, sums->size() * sizeof(LaneSums)));
   auto job = JobOf<StatsJob>(context, samples.size());
@@ -38,7 +38,7 @@ Status RunErrors(const DeviceContext& context, std::size_t block,
 // The same of the changes of all tokens.
 Status RunTokens(const DeviceContext& context, int bits, std::span<const DeviceSample> samples,
                  std::vector<TokenSums>* sums) {
-  sums->resize(samples.size() * context.shape.tokens * kStatsLanes);
+  sums->resize(samples.size() * context.shape.tokens);
   SHOAL_ASSIGN_OR_RETURN(std::byte* const at,
                          context.scratch->Reserve(kTokensSlot, sums->size() * sizeof(TokenSums)));
   auto job = JobOf<TokenJob>(context, samples.size());
@@ -51,29 +51,20 @@ Status RunTokens(const DeviceContext& context, int bits, std::span<const DeviceS
   return Status::Ok();
 }
 
-// What the lanes of a sample found, in their order.
-void AddErrors(std::span<const LaneSums> lanes, CodingStats* stats) {
+// What was found of a sample, in the order of its values.
+void AddErrors(std::span<const LaneSums> blocks, CodingStats* stats) {
   CodingStats sample;
-  for (std::size_t first = 0; first < lanes.size(); first += kStatsLanes) {
+  for (const LaneSums& sums : blocks) {
     CodingStats block;
-    for (const LaneSums& sums : lanes.subspan(first, kStatsLanes)) {
-      block.values += sums.values;
-      block.errors += sums.errors;
-    }
+    block.values = sums.values;
+    block.errors = sums.errors;
     sample.Add(block);
   }
   stats->Add(sample);
 }
 
-void AddTokens(std::span<const TokenSums> lanes, TokenChanges* changes) {
-  for (std::size_t first = 0; first < lanes.size(); first += kStatsLanes) {
-    TokenSums token;
-    for (const TokenSums& sums : lanes.subspan(first, kStatsLanes)) {
-      token.values += sums.values;
-      token.change += sums.change;
-    }
-    changes->Count(token.change, token.values);
-  }
+void AddTokens(std::span<const TokenSums> tokens, TokenChanges* changes) {
+  for (const TokenSums& token : tokens) changes->Count(token.change, token.values);
 }
 
 }  // namespace
@@ -88,8 +79,8 @@ Status CountOnDevice(const DeviceContext& context, int bits, std::size_t block,
   SHOAL_RETURN_IF_ERROR(RunErrors(context, block, samples, &errors));
   if (based) SHOAL_RETURN_IF_ERROR(RunTokens(context, bits, samples, &tokens));
   SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  const std::size_t of_errors = CountedBlocks(context, block) * kStatsLanes;
-  const std::size_t of_tokens = std::size_t{context.shape.tokens} * kStatsLanes;
+  const std::size_t of_errors = CountedBlocks(context, block);
+  const std::size_t of_tokens = context.shape.tokens;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     AddErrors(std::span(errors).subspan(i * of_errors, of_errors), stats);
     if (samples[i].m == nullptr) continue;

@@ -63,6 +63,15 @@ SHOAL_LANE void AddPair(LanePair pair, TokenSums& sums) {
   sums.change = sums.change + double{change} * double{change};
 }
 
+SHOAL_LANE void AddLane(const LaneSums& lane, LaneSums& all) {
+  all.values = all.values + lane.values;
+  all.errors = all.errors + lane.errors;
+}
+SHOAL_LANE void AddLane(const TokenSums& lane, TokenSums& all) {
+  all.values = all.values + lane.values;
+  all.change = all.change + lane.change;
+}
+
 // What lane 0 adds to its `sums` after the whole rounds.
 template <typename Job, typename Sums>
 SHOAL_LANE void AddRest(const Job& job, const DeviceSample& sample, StatsRun run, Sums& sums) {

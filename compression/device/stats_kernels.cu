@@ -11,6 +11,13 @@ constexpr std::uint32_t kTile = 128;  // values of a run that a warp loads at on
 // Lanes of different runs read at the same time: from different banks.
 constexpr std::uint32_t kTileStride = kTile + kStatsLanes;
 
+__device__ LaneSums FromLane(const LaneSums& sums, std::uint32_t lane) {
+  return {__shfl_sync(~0U, sums.values, lane), __shfl_sync(~0U, sums.errors, lane)};
+}
+__device__ TokenSums FromLane(const TokenSums& sums, std::uint32_t lane) {
+  return {__shfl_sync(~0U, sums.values, lane), __shfl_sync(~0U, sums.change, lane)};
+}
+
 // Each warp adds up kRunsOfWarp runs of sample blockIdx.y. An addition waits for the one before, in
 // the order of the CPU; so that no load does, too, the warp first loads a piece of its runs, every
 // lane as many values as fit its registers.
@@ -53,8 +60,11 @@ __device__ void SumRuns(const Job& job, std::uint32_t runs, Sums* out) {
     __syncwarp();
   }
   if (place == 0) AddRest(job, sample, run, sums);
-  if (number >= runs) return;
-  out[(std::size_t{blockIdx.y} * runs + number) * kStatsLanes + place] = sums;
+  Sums all;
+  for (std::uint32_t of = 0; of < kStatsLanes; ++of) {
+    AddLane(FromLane(sums, lane / kStatsLanes * kStatsLanes + of), all);
+  }
+  if (place == 0 && number < runs) out[std::size_t{blockIdx.y} * runs + number] = all;
 }
 
 __global__ void __launch_bounds__(kThreads) SumLanes(StatsJob job) {

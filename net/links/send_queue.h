@@ -35,9 +35,9 @@ struct OutChunk {
 };
 
 // Gradients, then resend, inventory, evicted and group frames, then activations; in order of Push
-// among equals. But of gradients, and of activations, the earlier micro-batch overtakes what has not
-// begun: the other end computes in this order, and a micro-batch that waited for its m would hold up
-// all that left before it. Thread: one at a time.
+// among equals. But of gradients, and of activations, the earlier micro-batch overtakes what has
+// not begun: the other end computes in this order, and a micro-batch that waited for its m would
+// hold up all that left before it. Thread: one at a time.
 class SendQueue {
  public:
   SendQueue(std::uint64_t frame_bytes_max, std::uint64_t queue_bytes_max)

@@ -110,8 +110,6 @@ def measure(folder, device, clock, stack):
     data = make_data(folder, model, sizes["n_positions"])
     a, b = (stack.enter_context(namespaces.Namespace(name)) for name in "ab")
     namespaces.connect(a, b)
-    for machine in (a, b):
-        namespaces.slow_down(machine, f"{LINE}bit", burst="64kb", latency="50ms")
     swarm = stack.enter_context(Swarm(
         folder / "s", stages=2, pipelines=1, prefix=a.prefix, steps=100_000, model=model, data=data,
         checkpoint_every=100_000, micro_batches=MICRO_BATCHES, rows=1,
@@ -125,6 +123,9 @@ def measure(folder, device, clock, stack):
                                        "SHOAL_KERNEL_CLOCK": str(folder / f"{name}.clock")}
         swarm.start_peer(name, "--trace", folder / f"{name}.trace", listen=f"{address}:0",
                          advertise=address, prefix=machine.prefix, device=device, env=env)
+    swarm.wait_step(1, 120)  # until then a stage's gigabyte of weights is on its way, too
+    for machine in (a, b):
+        namespaces.slow_down(machine, f"{LINE}bit", burst="64kb", latency="50ms")
     first = swarm.wait_step(WARMUP, 120)["step"]
     bytes_before = [sent(swarm, way) for way in ("forward", "backward")]
     before = swarm.run()["step"]
@@ -148,7 +149,8 @@ def measure(folder, device, clock, stack):
             "wireBytesForward": per_message[0], "wireBytesBackward": per_message[1],
             "boundSeconds": simulate(compute, *per_message),
             "lineBoundSeconds": simulate(compute, *per_message, BYTES_ON_LINE),
-            "storeMs": store_ms(traces), "kernelClocks": clocks, **({} if clocks else {"clockError": clock_error(clock)})}
+            "storeMs": store_ms(traces), "kernelClocks": clocks,
+            **({} if clocks else {"clockError": clock_error(clock)})}
 
 
 def clock_error(clock):

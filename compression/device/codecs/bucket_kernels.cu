@@ -85,7 +85,7 @@ struct DecodeGroups {
 
 template <int kBuckets, int kGroups>
 void LaunchInRegisters(const BucketJob& job, cudaStream_t stream) {
-  const std::uint32_t lanes = LanesOfUnit(job.bucket);
+  const std::uint32_t lanes = LanesOfUnit(job);
   InParts(job, std::uint64_t{UnitsOf(job)} * lanes, [&](const BucketJob& part, dim3 grid) {
     if (job.delta) {
       EncodeInRegisters<kBuckets, kGroups, true><<<grid, kThreads, 0, stream>>>(part, lanes);
@@ -97,7 +97,7 @@ void LaunchInRegisters(const BucketJob& job, cudaStream_t stream) {
 
 template <int kBuckets>
 void LaunchOnePass(const BucketJob& job, cudaStream_t stream) {
-  const std::uint32_t groups = GroupsOfLane(job.bucket);
+  const std::uint32_t groups = GroupsOfLane(job);
   if (groups <= 1) return LaunchInRegisters<kBuckets, 1>(job, stream);
   if (groups <= 2) return LaunchInRegisters<kBuckets, 2>(job, stream);
   if (groups <= 3) return LaunchInRegisters<kBuckets, 3>(job, stream);

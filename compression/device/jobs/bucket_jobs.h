@@ -54,12 +54,15 @@ constexpr std::uint32_t GroupsOfLanes(std::uint32_t groups, std::uint32_t lanes)
 }
 // Lanes that share a unit, a power of two, and how many groups of 8 adjacent values each has. Among
 // those that leave the fewest lanes without a group at any time, the most: 20 groups of a bucket of
-// 160 keep 4 lanes busy five times, but of 32 lanes 12 would idle.
-constexpr std::uint32_t LanesOfUnit(std::uint32_t bucket) {
+// 160 keep 4 lanes busy five times, but of 32 lanes 12 would idle. Groups of 5 and 7 bytes are
+// stored byte by byte, which takes longer than what is gained unless neighbours fill whole lines:
+// the most lanes.
+constexpr std::uint32_t LanesOfUnit(std::uint32_t bucket, int bits) {
   constexpr std::uint32_t kFewest = 4, kGroupsMost = 5;  // lanes read whole lines; registers
   const std::uint32_t groups = GroupsOfUnit(bucket);
   std::uint32_t best = 1;
   while (best < 32 && best < groups) best *= 2;
+  if (bits == 5 || bits == 7) return best;
   for (std::uint32_t lanes = best / 2; lanes >= kFewest; lanes /= 2) {
     const std::uint32_t of_lane = GroupsOfLanes(groups, lanes);
     if (of_lane > kGroupsMost) break;
@@ -67,8 +70,11 @@ constexpr std::uint32_t LanesOfUnit(std::uint32_t bucket) {
   }
   return best;
 }
-constexpr std::uint32_t GroupsOfLane(std::uint32_t bucket) {
-  return GroupsOfLanes(GroupsOfUnit(bucket), LanesOfUnit(bucket));
+constexpr std::uint32_t LanesOfUnit(const BucketJob& job) {
+  return LanesOfUnit(job.bucket, job.rule.bits());
+}
+constexpr std::uint32_t GroupsOfLane(const BucketJob& job) {
+  return GroupsOfLanes(GroupsOfUnit(job.bucket), LanesOfUnit(job));
 }
 
 }  // namespace shoal::compression

@@ -11,7 +11,8 @@
 
 namespace shoal::compression {
 
-// Sums of squares that one lane adds up, in the order of the CPU.
+// Sums of squares of a block: of each lane's values in their order, then of the lanes in theirs, as
+// on the CPU.
 struct LaneSums {
   double values = 0;
   double errors = 0;
@@ -28,11 +29,11 @@ struct StatsJob {
   std::uint32_t values = 0;  // of a sample, below 2^31
   std::uint32_t count = 0;   // samples of this job
   const DeviceSample* samples = nullptr;
-  LaneSums* sums = nullptr;      // kStatsLanes per counted block, `blocks` blocks per sample
+  LaneSums* sums = nullptr;      // one per counted block, `blocks` per sample
   Extremes* extremes = nullptr;  // unused
 };
 
-// The squares of a token and of its change that one lane adds up, in the order of the CPU.
+// The squares of a token and of its change, added up as those of a block.
 struct TokenSums {
   double values = 0;
   double change = 0;
@@ -46,7 +47,7 @@ struct TokenJob {
   std::uint32_t values = 0;  // of a sample, below 2^31
   std::uint32_t count = 0;   // samples of this job
   const DeviceSample* samples = nullptr;
-  TokenSums* sums = nullptr;     // kStatsLanes per token, `tokens` tokens per sample
+  TokenSums* sums = nullptr;     // one per token, `tokens` per sample
   Extremes* extremes = nullptr;  // unused
 };
 

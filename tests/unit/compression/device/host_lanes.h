@@ -37,7 +37,7 @@ void OverGroupsOnHost(const Job& job, const Pass& pass) {
 
 template <int kBuckets, int kGroups, bool kDelta>
 void OnePassLanes(const BucketJob& job) {
-  const std::uint32_t lanes = LanesOfUnit(job.bucket);
+  const std::uint32_t lanes = LanesOfUnit(job);
   std::vector<StripeState<kGroups, kDelta>> states(lanes);
   for (std::uint32_t s = 0; s < job.count; ++s) {
     for (std::uint32_t unit = 0; unit < UnitsOf(job); ++unit) {
@@ -66,7 +66,7 @@ void OnePassGroups(const BucketJob& job) {
 }
 template <int kBuckets>
 void OnePass(const BucketJob& job) {
-  const std::uint32_t groups = GroupsOfLane(job.bucket);
+  const std::uint32_t groups = GroupsOfLane(job);
   if (groups <= 1) return OnePassGroups<kBuckets, 1>(job);
   if (groups <= 2) return OnePassGroups<kBuckets, 2>(job);
   if (groups <= 3) return OnePassGroups<kBuckets, 3>(job);
@@ -168,14 +168,16 @@ void SumRunsOnHost(const Job& job, std::uint32_t runs, Sums* out) {
     const DeviceSample& sample = job.samples[s];
     for (std::uint32_t number = 0; number < runs; ++number) {
       const StatsRun run = RunOf(job, sample, number);
+      Sums all;
       for (std::uint32_t lane = 0; lane < kStatsLanes; ++lane) {
         Sums sums;
         for (std::uint32_t i = lane; i < run.whole(); i += kStatsLanes) {
           AddPair(PairAt(job, sample, run.start + i), sums);
         }
         if (lane == 0) AddRest(job, sample, run, sums);
-        out[(std::size_t{s} * runs + number) * kStatsLanes + lane] = sums;
+        AddLane(sums, all);
       }
+      out[std::size_t{s} * runs + number] = all;
     }
   }
 }
