@@ -240,6 +240,7 @@ int main(int argc, char** argv) {
       rows.push_back(std::move(*row));
     }
   }
+  if (rows.empty()) command.WrongUsage("no shape matches --filter");
   if (command.json()) {
     std::printf("%s\n", json{{"schemaVersion", 1}, {"rows", rows}}.dump(1).c_str());
   }
