@@ -57,6 +57,7 @@ class StreamBase : public Reactor,
              std::size_t size) override {
     MutexLock lock(mutex_);
     if (closing_) return;
+    SHOAL_CHECK(!writing_);  // gRPC would abort without a word
     write_buffer_ = MessageOf(std::move(head), std::move(payload), offset, size);
     writing_ = true;
     this->StartWrite(&write_buffer_);
