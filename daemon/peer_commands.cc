@@ -99,10 +99,11 @@ std::string PeerDaemon::KeepSettings() {
 // False: nothing is to be handed over, or nobody is there to take it.
 bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
   SHOAL_ASSERT_ON(*control_);
-  if (!stage_ || state_ != PeerState::kTraining) return false;
+  const bool closing = stage_ && stage_->closing();  // goes when that is told
+  if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
   const bool asked = handover_ != Handover::kNone;
   handover_ = how;
-  if (asked) return true;
+  if (asked || closing) return true;
   control::v1::PeerMessage message;
   message.mutable_handing_over()->set_reason(reason);
   connection_->Tell(std::move(message));

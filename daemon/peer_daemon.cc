@@ -298,10 +298,8 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());
   if (message.has_abort()) {
-    if (!stage_ || message.abort().generation() != generation) return;
-    EndStage();
-    ChangeState(PeerState::kWaiting, message.abort().reason());
-    return FinishHandover();
+    if (stage_ && message.abort().generation() == generation) OnAbort(message.abort());
+    return;
   }
   if (message.has_finished()) {
     if (!stage_ || message.finished().generation() != generation) return;
@@ -350,6 +348,20 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   StageHost::Owner* const owner = this;
   stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
   stage_->Start();
+}
+
+void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
+  SHOAL_ASSERT_ON(*control_);
+  ChangeState(PeerState::kWaiting, abort.reason());
+  if (abort.save_step() == 0) {
+    EndStage();
+    return FinishHandover();
+  }
+  // The stage stays until the next plan: another member may fail to upload it.
+  hub_->Admit({});
+  samples_per_second_ = 0;
+  stage_->Close(abort.save_step(), abort.upload(),
+                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
 }
 
 // The links stay a moment longer, so that no neighbour takes our end for a break.

@@ -80,6 +80,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   }
 
   void OnPlan(const control::v1::Plan& plan);
+  void OnAbort(const control::v1::Abort& abort);
   void OnApply(const control::v1::Apply& apply);
   void OnFinished(std::uint64_t generation);
   void OnWantArtefacts(const control::v1::WantArtefacts& want);

@@ -327,14 +327,13 @@ void StageHost::OnModelApplied(std::uint64_t step) {
   if (order->checkpoint()) SaveCheckpoint(step + 1, order->upload());
 }
 
-void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
+void StageHost::Save(std::uint64_t step, bool upload, std::function<void(SaveOutcome)> then) {
   const RunId run{plan_.config().run()};
   const int keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
-  using Outcome = Result<std::shared_ptr<Saved>>;
-  Run<Outcome>(
+  Run<SaveOutcome>(
       resources_.compute, "checkpoint.save",
       [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep,
-       upload]() -> Outcome {
+       upload]() -> SaveOutcome {
         SHOAL_ASSIGN_OR_RETURN(
             const storage::Checkpoint checkpoint,
             checkpoints->Save(
@@ -354,14 +353,46 @@ void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
         }
         return saved;
       },
-      [this, step](const Outcome& saved) {
-        steps_.OnSaved(step - 1, [this, step, saved] {
-          if (saved.ok()) return OnSaved(*saved);
-          Saved failed;
-          failed.step = step;
-          TellCheckpoint(failed, saved.status());
-        });
-      });
+      std::move(then));
+}
+
+void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
+  Save(step, upload, [this, step](const SaveOutcome& saved) {
+    steps_.OnSaved(step - 1, [this, step, saved] { OnOutcome(step, saved); });
+  });
+}
+
+void StageHost::OnOutcome(std::uint64_t step, const SaveOutcome& saved) {
+  if (saved.ok()) return OnSaved(*saved);
+  Saved failed;
+  failed.step = step;
+  TellCheckpoint(failed, saved.status());
+}
+
+void StageHost::Close(std::uint64_t step, bool upload, std::function<void()> told) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  failed_ = true;  // nothing else is worth a report
+  if (closing_ && closing_->step == step) {
+    if (!upload || std::exchange(closing_->upload, true) || !closing_->saved) return;
+    closing_->saved->upload = true;
+    return UploadNext(closing_->saved);
+  }
+  closing_ = Closing{step, upload, nullptr, std::move(told)};
+  if (!runner_) return OnSettled(FailedPrecondition("its stage was not loaded"));
+  runner_->Settle([this](const Result<std::uint64_t>& held) { OnSettled(held); });
+}
+
+void StageHost::OnSettled(const Result<std::uint64_t>& held) {
+  const std::uint64_t step = closing_->step;
+  if (!held.ok()) return OnOutcome(step, held.status());
+  if (*held != step) {
+    return OnOutcome(step, FailedPrecondition("its stage is that of " + std::to_string(*held) +
+                                              " steps, not of " + std::to_string(step)));
+  }
+  Save(step, closing_->upload, [this, step](const SaveOutcome& saved) {
+    if (saved.ok()) (*saved)->upload = closing_->upload;  // asked for meanwhile
+    OnOutcome(step, saved);
+  });
 }
 
 // The files become blobs of the content store too (hard links), so that resuming from this
@@ -383,6 +414,7 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
         return KeepCheckpoint({saved->paths, keep, saved->runs}, content, deltas);
       },
       [this, saved](Status status) {
+        if (closing_ && closing_->step == saved->step) closing_->saved = saved;
         if (!status.ok() || !saved->upload) return TellCheckpoint(*saved, status);
         UploadNext(saved);
       });
@@ -430,6 +462,9 @@ void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
     }
   }
   owner_->Tell(std::move(message));
+  if (closing_ && closing_->step == saved.step && closing_->told) {
+    std::exchange(closing_->told, nullptr)();
+  }
 }
 
 void StageHost::OnFailed(Status status, const PeerId* peer) {

@@ -5,6 +5,7 @@
 #define SHOAL_DAEMON_STAGE_HOST_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -61,6 +62,15 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnStepPlan(const control::v1::StepPlan& plan);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
+  // The generation has ended: saves the stage as it is after `step` applied steps, uploads that if
+  // it is to, and tells the scheduler; `told` runs then, once. Asked again for the same step it
+  // uploads what it saved.
+  void Close(std::uint64_t step, bool upload, std::function<void()> told);
+  // The scheduler does not know yet what came of Close.
+  bool closing() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return closing_ && closing_->told != nullptr;
+  }
   // The run is over; destroy the host a moment later, when the neighbours have heard it, too.
   void OnFinished();
 
@@ -112,7 +122,12 @@ class StageHost : private pipeline::StageRunner::Mediator {
   Status StartRunner();
   void TellReady();
   void AwaitRoundTrips(TimePoint until);
+  using SaveOutcome = Result<std::shared_ptr<Saved>>;
+  // `step`: applied ones.
+  void Save(std::uint64_t step, bool upload, std::function<void(SaveOutcome)> then);
   void SaveCheckpoint(std::uint64_t step, bool upload);
+  void OnSettled(const Result<std::uint64_t>& held);
+  void OnOutcome(std::uint64_t step, const SaveOutcome& saved);
   void OnSaved(std::shared_ptr<Saved> saved);
   void UploadNext(std::shared_ptr<Saved> saved);
   void TellCheckpoint(const Saved& saved, const Status& status);
@@ -136,6 +151,13 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::string device_name_;
   std::vector<pipeline::BoundaryChecksum> boundaries_;
   std::vector<storage::ContentHash> previous_checkpoint_;
+  struct Closing {
+    std::uint64_t step = 0;
+    bool upload = false;
+    std::shared_ptr<Saved> saved;  // once it is told
+    std::function<void()> told;
+  };
+  std::optional<Closing> closing_;
   bool failed_ = false;
 };
 

@@ -16,6 +16,8 @@
 #include "pipeline/compute/step_evaluation.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
+#include "pipeline/runner/applying_steps.h"
+#include "pipeline/runner/model_facts.h"
 #include "pipeline/runner/runner_checks.h"
 #include "pipeline/runner/runner_codecs.h"
 #include "replica/group_links.h"
@@ -31,25 +33,6 @@ constexpr std::size_t kPlansMax = 64;  // queued step plans
 constexpr int kWatchdogTicks = 4;      // per stall timeout
 // Bytes on the links between two ticks that count as progress: far more than pings make.
 constexpr std::uint64_t kProgressBytes = 16 * 1024;
-
-struct ModelFacts {
-  std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
-  std::vector<model::TensorLayout> layout;
-  std::vector<model::TensorLayout> shared;
-  std::vector<std::vector<std::size_t>> weight_parts;
-  replica::UnitFacts units;
-};
-
-replica::UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows,
-                           std::uint32_t tokens) {
-  replica::UnitFacts facts;
-  facts.units = model.units();
-  for (std::size_t pass = 0; pass < model::kPasses; ++pass) {
-    facts.uses[pass] = model.unit_uses(static_cast<model::Pass>(pass), rows, tokens);
-  }
-  facts.bf16 = model.options().compute == "bf16";
-  return facts;
-}
 
 Activity ActivityOf(model::Pass pass) {
   switch (pass) {
@@ -71,7 +54,8 @@ class Runner final : public StageRunner {
                     [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
         activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
-        notices_(dependencies.control) {
+        notices_(dependencies.control),
+        applying_(config.resume_step) {
     for (const std::string& text : codecs_.on_host) NoteOnHost(text);
     FillMember();
   }
@@ -81,19 +65,12 @@ class Runner final : public StageRunner {
   void OnStepPlan(StepPlan plan) override;
   void OnReduce(const replica::ReduceOrder& order) override;
   void OnApply(const replica::ApplyOrder& order) override;
+  void Settle(std::function<void(Result<std::uint64_t>)> done) override;
   void OnFinished() override;
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
 
  private:
-  // A step whose Apply was ordered; reported when model and store are done.
-  struct Applying {
-    std::uint64_t step = 0;
-    bool model_done = false;
-    std::size_t boundaries_left = 0;
-    std::vector<BoundaryChecksum> boundaries;
-  };
-
   bool failed() const { return generation_.ended(); }
   bool first_stage() const { return config_.stage == 0; }
   bool last_stage() const { return config_.stage + 1 == config_.stages; }
@@ -119,6 +96,8 @@ class Runner final : public StageRunner {
   void ReportReady(double squared_norm);
   void Reduced(double squared_norm);
   void ApplyModel(const replica::ApplyOrder& order);
+  void OnModelApplied(std::uint64_t step, const Status& status);
+  void TellSettled();
   void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
   void Watch();
@@ -146,7 +125,8 @@ class Runner final : public StageRunner {
   std::uint64_t planned_ = 0;  // step of the next plan to come
   std::uint64_t step_ = 0;     // running or last
   bool local_norm_ = false;    // is told with the end of the micro-batches
-  std::deque<Applying> applying_;
+  ApplyingSteps applying_;
+  std::function<void(Result<std::uint64_t>)> settled_;
   std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
 
   // Last, in this order: their callbacks use what is above, and the replica step uses the group.
@@ -175,6 +155,19 @@ void Runner::OnFinished() {
   SHOAL_ASSERT_ON(*resources_.control);
   activity_.Close();
   generation_.End();
+}
+
+void Runner::Settle(std::function<void(Result<std::uint64_t>)> done) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  if (!failed()) OnFinished();
+  settled_ = std::move(done);
+  TellSettled();
+}
+
+void Runner::TellSettled() {
+  if (!settled_ || applying_.model_at_work()) return;
+  notices_.Post("runner.settled",
+                [this, done = std::exchange(settled_, nullptr)] { done(applying_.held()); });
 }
 
 void Runner::OnFailure(const Status& status, const PeerId* peer) {
@@ -273,13 +266,7 @@ void Runner::ResetModel() {
   auto reset = [model = resources_.model, rows = config_.micro_batch_rows,
                 tokens = config_.row_tokens] {
     model->ZeroGradients();
-    const auto layout = model->layout();
-    return ModelFacts{model->MicroBatchBytes(rows, tokens),
-                      model->PendingWeightsBytes(rows, tokens),
-                      {layout.begin(), layout.end()},
-                      model->shared_tensors(),
-                      model->weight_parts(),
-                      UnitsOf(*model, rows, tokens)};
+    return FactsOf(*model, rows, tokens);
   };
   generation_.scope().Run(
       resources_.compute, "model.reset", std::move(reset), [this](const ModelFacts& facts) {
@@ -448,7 +435,9 @@ void Runner::Reduced(double squared_norm) {
 
 void Runner::OnApply(const replica::ApplyOrder& order) {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (failed()) return;
+  // The group has agreed on the step: others apply it.
+  const bool last = failed() && state_ == RunnerState::kSynced;
+  if (failed() && !last) return;
   const bool has_norm = std::isfinite(order.global_norm) || order.skip;
   if (order.step != step_ || order.labels == 0 || !has_norm ||
       !std::isfinite(order.learning_rate)) {
@@ -458,48 +447,49 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
                                 " cannot be carried out in step " + std::to_string(step_)),
                 nullptr);
   }
+  if (last) {
+    state_ = RunnerState::kApplying;
+    return ApplyModel(order);
+  }
   if (!Go(RunnerEvent::kApply, "Apply")) return;
-  applying_.push_back({order.step, false, 0, {}});
+  applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);
 }
 
 void Runner::ApplyModel(const replica::ApplyOrder& order) {
-  replica_->Apply(order, [this, applied = order.step](const Status& status) {
-    if (failed()) return;
-    if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
-    mediator_->OnModelApplied(applied);
-    for (Applying& step : applying_) {
-      if (step.step == step_) step.model_done = true;
-    }
-    if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
-    ReportApplied();
-    MaybeStartStep();
+  applying_.BeginModel();
+  replica_->Apply(order, [this, step = order.step](const Status& status) {
+    applying_.EndModel(step, status);
+    TellSettled();
+    OnModelApplied(step, status);
   });
 }
 
+void Runner::OnModelApplied(std::uint64_t step, const Status& status) {
+  if (failed()) return;
+  if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
+  mediator_->OnModelApplied(step);
+  if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
+  ReportApplied();
+  MaybeStartStep();
+}
+
 void Runner::CommitBoundaries(std::uint64_t step) {
-  const auto committed = [this, step](BoundaryChecksum end) {
-    for (Applying& applying : applying_) {
-      if (applying.step != step) continue;
-      applying.boundaries.push_back(end);
-      --applying.boundaries_left;
-    }
+  const auto committed = [this, step](const BoundaryChecksum& end) {
+    applying_.AddBoundary(step, end);
     generation_.Progress();
     ReportApplied();
   };
   for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr) applying_.back().boundaries_left += boundary->Commit(step, committed);
+    if (boundary != nullptr) applying_.Await(boundary->Commit(step, committed));
   }
 }
 
 void Runner::ReportApplied() {
-  while (!applying_.empty() && applying_.front().model_done &&
-         applying_.front().boundaries_left == 0) {
-    const Applying done = std::move(applying_.front());
-    applying_.pop_front();
+  while (const std::optional<AppliedStep> done = applying_.TakeDone()) {
     notices_.Post("runner.applied", [this, done] {
-      if (!failed()) mediator_->OnApplied(done.step, done.boundaries);
+      if (!failed()) mediator_->OnApplied(done->step, done->boundaries);
     });
   }
 }

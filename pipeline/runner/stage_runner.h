@@ -9,6 +9,7 @@
 #define SHOAL_PIPELINE_RUNNER_STAGE_RUNNER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -52,8 +53,15 @@ class StageRunner {
   virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
   // Adds up gradients over the pipelines that count and over stages that share tensors; OnSyncDone.
   virtual void OnReduce(const replica::ReduceOrder& order) = 0;
-  // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied.
+  // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied. Where a link
+  // broke since SyncDone, the model makes the step all the same: it counts.
   virtual void OnApply(const replica::ApplyOrder& order) = 0;
+
+  // The generation is over: nothing begins any more, and no failure is reported. `done` runs once,
+  // in a task of its own, when no task changes the model's weights any more. It gets how many steps
+  // these hold: with an order to apply that came before, that one, too. An error: they hold none
+  // exactly. Once, after Start.
+  virtual void Settle(std::function<void(Result<std::uint64_t> steps)> done) = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
   // called; destroy the runner once the neighbours know, too.

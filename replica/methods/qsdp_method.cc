@@ -12,6 +12,7 @@ Result<ReplicaMethod> ParseSharded(const compression::CodecSpec& spec, bool /*lo
   ReplicaMethod method;
   SHOAL_ASSIGN_OR_RETURN(QsdpOptions options, ParseQsdp(spec.text));
   method.traits.shards_moments = true;
+  method.traits.prepares_checkpoints = true;
   method.traits.shards_parameters = options.shard_parameters;
   method.traits.uses_lans = !options.lan.empty();
   method.traits.measures_lans = options.lan_auto();

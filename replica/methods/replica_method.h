@@ -64,6 +64,9 @@ struct MethodTraits {
   bool lossless = false;
   // Clips by the norms of the pipelines' own gradients: nobody adds these up before they count.
   bool clips_locally = false;
+  // Only the step that Reduce says is to be saved leaves every member a whole checkpoint of its
+  // stage: else some of it is in shards, or the member's own until a later exchange.
+  bool prepares_checkpoints = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;
 };

@@ -29,6 +29,11 @@ inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members witho
 // A step that a peer calls broken, whom nobody believes, may take this long or four usual steps.
 inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 
+// To save what a broken generation made: what always pays, and how long it may take beyond three
+// times what the lines need.
+inline constexpr double kClosingAlwaysSeconds = 10;
+inline constexpr Duration kClosingLimit = std::chrono::minutes(1);
+
 }  // namespace shoal::scheduler
 
 #endif  // SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_

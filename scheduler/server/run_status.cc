@@ -46,7 +46,7 @@ StatusObject RunValues(const RunConfig& config, const RunView& view) {
           {"samplesPerStep", std::uint64_t{config.micro_batches} * config.micro_batch_rows}};
 }
 
-// The peer's own status as scheduler/swarm/peer_status.h let it in; nothing before it said one.
+// The peer's own status as scheduler/peers/peer_status.h let it in; nothing before it said one.
 Json PeerStatus(const MemberView& member) {
   Json status = ParseJson<Json>(member.status_json);
   return status.is_object() ? status : Json::object();

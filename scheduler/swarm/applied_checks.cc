@@ -62,21 +62,22 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   if (!verdict.majority) {
     last_difference_ = what + ", and no majority says which are right: all go back to step " +
                        std::to_string(history_.checkpoint().step) + ", where they were equal";
-    return lifecycle_.Interrupt(last_difference_);
+    return lifecycle_.Interrupt(last_difference_, {false});
   }
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
   const std::uint32_t repairs = CountRepairs(stage, verdict);
   if (repairs > kWeightRepairsMax) {
     return lifecycle_.Hold(
         what + " from those that most peers of the stage hold, for the " + std::to_string(repairs) +
-        "th time: its memory or processor computes something else. Let that peer leave, then "
-        "continue with: shoal swarm resume");
+            "th time: its memory or processor computes something else. Let that peer leave, then "
+            "continue with: shoal swarm resume",
+        {false});
   }
   uploads_.SetUploader(stage, verdict.speaker);
   if (history_.step() < config_.steps) {
     lifecycle_.EndSoon(last_difference_);
   } else if (dropped) {  // too late for a further checkpoint
-    lifecycle_.Interrupt(last_difference_);
+    lifecycle_.Interrupt(last_difference_, {false});
   }
 }
 

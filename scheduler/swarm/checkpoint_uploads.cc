@@ -5,8 +5,8 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "scheduler/config/swarm_limits.h"
-#include "scheduler/swarm/peer_message_check.h"
-#include "scheduler/swarm/plan_messages.h"
+#include "scheduler/peers/peer_message_check.h"
+#include "scheduler/swarm/checkpoint_files.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -70,28 +70,14 @@ bool CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone
   return CompleteIfWhole(done.step());
 }
 
-// False: some that the member was to upload are missing, or its copy of what all stages share is
-// not theirs. Moments may differ: with local steps each pipeline has its own.
+// False: what the member uploaded ends the generation.
 bool CheckpointUploads::AddFiles(const Member& member, const control::v1::CheckpointDone& done) {
   if (!rounds_.Uploads(done.step(), PipelineOf(member), StageOf(member))) return true;
-  ArtefactMap files;
-  for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
-  for (const std::string& part : StageParts(config_, StageOf(member))) {
-    for (const std::string& name : {part, part + ".optimizer"}) {
-      const auto file = files.find(name);
-      if (file == files.end()) {
-        lifecycle_.Interrupt(member.LabelWithPosition() + " did not upload " + name +
-                             " of the checkpoint of step " + std::to_string(done.step()));
-        return false;
-      }
-      if (rounds_.AddFile(done.step(), name, file->second) || name != part) continue;
-      lifecycle_.Interrupt(member.LabelWithPosition() + " has another " + name +
-                           " than other stages at the checkpoint of step " +
-                           std::to_string(done.step()));
-      return false;
-    }
-  }
-  return true;
+  const Status added = AddCheckpointFiles(config_, member, done, &rounds_);
+  if (added.ok()) return true;
+  // Copies that differ: nobody knows which of them are right.
+  lifecycle_.Interrupt(added.message(), {added.code() != StatusCode::kAborted, member.peer});
+  return false;
 }
 
 bool CheckpointUploads::OnFailed(Member* member, const control::v1::CheckpointDone& done) {
@@ -145,11 +131,7 @@ std::string CheckpointUploads::WhoCannotSave() const {
 bool CheckpointUploads::CompleteIfWhole(std::uint64_t step) {
   const auto files = rounds_.TakeWhole(step, plan_.needed());
   if (!files) return false;
-  journal_.StoreLosses();
-  CheckpointMade made{step, {}};
-  for (const auto& [name, file] : *files) made.files.push_back(file);
-  journal_.Record(made);
-  reaction_.Add(CheckpointComplete{step});
+  RecordCheckpoint(step, *files, &journal_, &reaction_);
   return true;
 }
 

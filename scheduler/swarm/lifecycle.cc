@@ -39,6 +39,7 @@ bool Lifecycle::EndsWith(std::uint64_t checkpoint_step) const {
 
 bool Lifecycle::MayPlan() const {
   if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return false;
+  if (saving_) return false;
   if (history_.held() || (!history_.started() && !config_.auto_start)) return false;
   return backoff_.MayPlan(reaction_.now());
 }
@@ -56,29 +57,37 @@ bool Lifecycle::Complete() {
   return true;
 }
 
-void Lifecycle::EndGeneration(const std::string& cause) {
-  const bool was_active = active();
+void Lifecycle::EndGeneration(const std::string& cause, const Keep& keep) {
+  const bool was_active = active(), trained = state_ == RunState::kTraining;
   if (!Enter(RunEvent::kInterrupted)) return;
-  cause_ = cause + StepsUndone();
+  if (was_active) saving_ = trained && owner_.SaveSteps(keep);
+  SetCauseWithSteps(cause);
   ending_.reset();
   if (was_active) owner_.GenerationEnded(cause_);
 }
 
+void Lifecycle::StepsSaved(const std::string& trouble) {
+  saving_ = false;
+  SetCauseWithSteps(cause_alone_);
+  cause_ += trouble.empty() ? "; no step is lost" : " (they could not be saved: " + trouble + ")";
+  if (history_.held()) journal_.Store(RunHeld{cause_});
+}
+
 // Whether it is to try again: an order to pause that came before holds the run.
-bool Lifecycle::EndOrHold(const std::string& cause) {
+bool Lifecycle::EndOrHold(const std::string& cause, const Keep& keep) {
   if (!active()) return false;
   const bool ordered = ending_ && ending_->hold;
-  EndGeneration(cause);
+  EndGeneration(cause, keep);
   if (ordered) Hold(cause + "; a pause was ordered before that: " + kHowToResume);
   return !ordered;
 }
 
-void Lifecycle::Interrupt(const std::string& cause) {
-  if (EndOrHold(cause)) CountFailure(cause);
+void Lifecycle::Interrupt(const std::string& cause, const Keep& keep) {
+  if (EndOrHold(cause, keep)) CountFailure(cause);
 }
 
-void Lifecycle::InterruptUncounted(const std::string& cause) {
-  if (EndOrHold(cause)) backoff_.Wait(reaction_.now());
+void Lifecycle::InterruptUncounted(const std::string& cause, const Keep& keep) {
+  if (EndOrHold(cause, keep)) backoff_.Wait(reaction_.now());
 }
 
 void Lifecycle::PlanAgain(const std::string& cause) {
@@ -90,7 +99,7 @@ void Lifecycle::Lost(const std::string& cause) {
   if (active()) {
     Interrupt(cause);
   } else if (state_ == RunState::kPaused && !history_.held()) {
-    cause_ = cause + StepsUndone();
+    SetCauseWithSteps(cause);
   }
 }
 
@@ -106,9 +115,9 @@ void Lifecycle::CountFailure(const std::string& cause) {
        " in a row without progress, so the run stays paused: mend the cause, then " + kHowToResume);
 }
 
-void Lifecycle::Hold(const std::string& cause) {
+void Lifecycle::Hold(const std::string& cause, const Keep& keep) {
   if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
-  EndGeneration(cause);
+  EndGeneration(cause, keep);
   journal_.Record(RunHeld{cause_});
 }
 
@@ -166,15 +175,21 @@ void Lifecycle::OrderResume() {
   journal_.Record(RunReleased{});
 }
 
-// What ending the generation now undoes, to stand behind its cause; empty: nothing.
-std::string Lifecycle::StepsUndone() const {
-  if (history_.step() <= history_.checkpoint().step) return "";
+// The cause, and what becomes of the steps that no checkpoint holds.
+void Lifecycle::SetCauseWithSteps(const std::string& cause) {
+  cause_alone_ = cause_ = cause;
+  if (history_.step() <= history_.checkpoint().step) return;
+  const bool one = history_.step() - history_.checkpoint().step == 1;
+  cause_ += "; " + StepsSince() + (one ? " is " : " are ") +
+            (saving_ ? "being saved by those who are left" : "trained again");
+}
+
+std::string Lifecycle::StepsSince() const {
   const std::uint64_t steps = history_.step() - history_.checkpoint().step;
-  return "; " + (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
+  return (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
          (history_.checkpoint().step == 0
               ? "the start"
-              : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
-         (steps == 1 ? " is" : " are") + " trained again";
+              : "the checkpoint of step " + std::to_string(history_.checkpoint().step));
 }
 
 }  // namespace shoal::scheduler

@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "common/ids.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/failure_backoff.h"
 #include "scheduler/history/run_lifecycle.h"
@@ -18,11 +19,20 @@
 
 namespace shoal::scheduler {
 
+// Which of the weights that members of an ended generation hold may be saved.
+struct Keep {
+  bool steps = true;                   // false: all are in doubt
+  std::optional<PeerId> without = {};  // whose are
+};
+
 class Lifecycle {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
+    // A generation that trained is about to end: whether its members save the steps since the last
+    // checkpoint, and StepsSaved follows.
+    virtual bool SaveSteps(const Keep& keep) = 0;
     // The generation in progress has ended: the run is paused. `reason` is for people.
     virtual void GenerationEnded(const std::string& reason) = 0;
   };
@@ -57,9 +67,9 @@ class Lifecycle {
 
   // ---- the generation in progress ends at once
   // The run tries again after a while. Without progress it is held at last.
-  void Interrupt(const std::string& cause);
+  void Interrupt(const std::string& cause, const Keep& keep = {});
   // The same on the word of one peer alone: it does not count as a failure.
-  void InterruptUncounted(const std::string& cause);
+  void InterruptUncounted(const std::string& cause, const Keep& keep = {});
   // The cause of an uncounted interruption is confirmed: it counts.
   void Confirm(const std::string& cause);
   // A member of the plan is gone. Between generations this changes only the cause: often a
@@ -68,9 +78,12 @@ class Lifecycle {
   // The run tries again at once.
   void PlanAgain(const std::string& cause);
   // The run waits for an order to resume.
-  void Hold(const std::string& cause);
+  void Hold(const std::string& cause, const Keep& keep = {});
   // The run ends for good.
   void Fail(const std::string& cause);
+
+  // What its members were to save is the run's newest checkpoint, or `trouble` says why not.
+  void StepsSaved(const std::string& trouble);
 
   // ---- the generation in progress ends with a checkpoint
   // Of more steps than now. An ending that was ordered before stays.
@@ -89,10 +102,11 @@ class Lifecycle {
   void OrderResume();
 
  private:
-  void EndGeneration(const std::string& cause);
-  bool EndOrHold(const std::string& cause);
+  void EndGeneration(const std::string& cause, const Keep& keep = {});
+  bool EndOrHold(const std::string& cause, const Keep& keep);
+  void SetCauseWithSteps(const std::string& cause);
   void CountFailure(const std::string& cause);
-  std::string StepsUndone() const;
+  std::string StepsSince() const;
 
   const RunConfig& config_;
   RunJournal& journal_;
@@ -101,6 +115,8 @@ class Lifecycle {
   Owner& owner_;
   RunState state_ = RunState::kWaiting;
   std::string cause_;
+  std::string cause_alone_;  // without what became of the steps
+  bool saving_ = false;      // the steps of the last generation
   std::optional<Ending> ending_;
   FailureBackoff backoff_;
 };

@@ -5,7 +5,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "scheduler/config/swarm_limits.h"
-#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
 
@@ -42,9 +42,9 @@ bool MemberFaults::AllRefuse() const {
 void MemberFaults::Replace(const Member& member, const std::string& cause) {
   const bool first = replaced_.insert(member.peer).second;
   if (first && plan_.SpareCouldReplace(member)) {
-    lifecycle_.InterruptUncounted(cause);
+    lifecycle_.InterruptUncounted(cause, {true, member.peer});
   } else {
-    lifecycle_.Interrupt(cause);
+    lifecycle_.Interrupt(cause, {true, member.peer});
   }
   plan_.GiveUpPosition(member);
 }

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "proto/control.pb.h"
-#include "scheduler/swarm/complaints.h"
+#include "scheduler/peers/complaints.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
-#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
 namespace {

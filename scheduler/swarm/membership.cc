@@ -7,8 +7,8 @@
 #include "common/units.h"
 #include "net/control/control.h"
 #include "scheduler/config/swarm_limits.h"
-#include "scheduler/swarm/peer_message_check.h"
-#include "scheduler/swarm/peer_status.h"
+#include "scheduler/peers/peer_message_check.h"
+#include "scheduler/peers/peer_status.h"
 
 namespace shoal::scheduler {
 

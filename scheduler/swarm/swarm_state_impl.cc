@@ -41,6 +41,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
+      closing_(config_, initial_, plan_, &journal_, &lifecycle_, &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, faults_, artefacts_, uploads_,
@@ -51,6 +52,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
+  closing_.Look();
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
   const bool changed = lifecycle_.state() != before;
@@ -129,9 +131,9 @@ void SwarmStateImpl::Welcome(const Member& member) {
 
 void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& message) {
   if (const auto generation = GenerationOf(message)) {
-    const bool current =
-        lifecycle_.active() && *generation == history_.generation() && member->placed();
-    if (current) OnPlanMember(member, message);
+    if (*generation != history_.generation() || !member->placed()) return;
+    if (lifecycle_.active()) return OnPlanMember(member, message);
+    if (message.has_checkpoint_done()) closing_.OnDone(*member, message.checkpoint_done());
     return;
   }
   using control::v1::PeerMessage;
@@ -227,7 +229,12 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(reason);
-  reaction_.SendEach(plan_.Hosts(), message);
+  for (const Member* const member : plan_.Hosts()) {
+    if (!member->connected) continue;
+    control::v1::SchedulerMessage told = message;
+    closing_.Fill(*member, told.mutable_abort());
+    reaction_.Send(*member, std::move(told));
+  }
   journal_.StoreLosses();
   uploads_.EndGeneration();
   faults_.GenerationEnded();

@@ -9,6 +9,7 @@
 //   MemberFaults       complaints, and who loses its position
 //   SwarmArtefacts     what the run hands out, and what of it is lost
 //   CheckpointUploads  who saves
+//   ClosingCheckpoint  who saves what a broken generation made
 //   AppliedChecks      what must be equal after a step
 //   TrainingSteps      the steps
 //   SwarmView          what the run shows
@@ -23,6 +24,7 @@
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
+#include "scheduler/swarm/closing_checkpoint.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
@@ -70,6 +72,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void TryPlan();
   void BeginGeneration(PlacementPlan positions);
   void SendPlan();
+  bool SaveSteps(const Keep& keep) override {
+    return closing_.Begin(keep, steps_.times().seconds());
+  }
   void GenerationEnded(const std::string& reason) override;
   void Finish();
   void ShowStatus(bool even_if_equal);
@@ -87,6 +92,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   MemberFaults faults_;
   SwarmArtefacts artefacts_;
   CheckpointUploads uploads_;
+  ClosingCheckpoint closing_;
   AppliedChecks applied_;
   TrainingSteps steps_;
   const SwarmView view_;

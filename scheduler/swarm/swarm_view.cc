@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "scheduler/peers/memory_shortage.h"
 #include "scheduler/steps/plausibility.h"
-#include "scheduler/swarm/memory_shortage.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {

@@ -97,18 +97,20 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
     lifecycle_.Interrupt(member.LabelWithPosition() + " finished " +
-                         std::to_string(ready.micro_batches()) + " of " +
-                         std::to_string(MicroBatchesOf(config_, pipeline)) +
-                         " micro-batches of step " + std::to_string(history_.step()));
+                             std::to_string(ready.micro_batches()) + " of " +
+                             std::to_string(MicroBatchesOf(config_, pipeline)) +
+                             " micro-batches of step " + std::to_string(history_.step()),
+                         {true, member.peer});
     return;
   }
   if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
     lifecycle_.Hold(
         "the loss is not finite at step " + std::to_string(history_.step()) + " (" +
-        member.LabelWithPosition() +
-        "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
-        "again; or try from step " +
-        std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume");
+            member.LabelWithPosition() +
+            "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
+            "again; or try from step " +
+            std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume",
+        {false});
     return;
   }
   if (!std::isfinite(ready.squared_norm())) NoteLost(member);
@@ -252,17 +254,18 @@ void TrainingSteps::SkipStep(double loss) {
 }
 
 void TrainingSteps::HoldOnGradients() {
-  lifecycle_.Hold(
-      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" + lost_ +
-      "), nor was it in the " + std::to_string(kSkippedStepsMax) +
-      " steps before: lower learning_rate or take more backward codec bits in run.toml and start "
-      "the scheduler again; or try once more with: shoal swarm resume");
+  lifecycle_.Hold("the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
+                      lost_ + "), nor was it in the " + std::to_string(kSkippedStepsMax) +
+                      " steps before: lower learning_rate or take more backward codec bits in "
+                      "run.toml and start "
+                      "the scheduler again; or try once more with: shoal swarm resume",
+                  {false});
 }
 
 // The step is not applied. A spare takes the position of the member, where it is one.
 void TrainingSteps::Refuse(const Misfit& misfit) {
   values_.Refused(misfit.cause);
-  if (misfit.member == nullptr) return lifecycle_.Interrupt(misfit.cause);
+  if (misfit.member == nullptr) return lifecycle_.Interrupt(misfit.cause, {false});
   SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()},
             {"cause", misfit.cause});
   faults_.Replace(*misfit.member, misfit.cause);

@@ -8,7 +8,7 @@
 
 #include "common/nesting.h"
 #include "common/text.h"
-#include "scheduler/swarm/peer_status.h"
+#include "scheduler/peers/peer_status.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "scheduler/history/stored_event.h"
-#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/peers/peer_message_check.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::scheduler;

@@ -6,7 +6,7 @@ import time
 
 import harness
 from harness import run, wait_for
-from swarm import Swarm
+from swarm import Swarm, train
 
 PAUSED_WITHIN = 10  # seconds, a promise to users
 
@@ -79,6 +79,37 @@ class FailureTest(harness.SwarmTest):
                 PAUSED_WITHIN + 20, "the spare has stage 1", but=[victim])
             swarm.wait_finished(but=[victim])
             self.assert_same_steps(swarm, 60)
+            swarm.stop()
+
+    def test_no_step_is_lost_where_every_stage_has_a_peer_left(self):
+        """Nor one trained twice: losses and weights are those of a run that nobody disturbed."""
+        options = {"stages": 2, "pipelines": 2, "steps": 40, "micro_batches": 4,
+                   "checkpoint_every": 1000}
+        calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
+        with Swarm(self.folder / "s", **options) as swarm:
+            swarm.start()
+            swarm.start_peer("spare")
+            wait_for(lambda: len(swarm.status()["members"]) == 5, 30, "the spare is a member")
+            gone = []
+            for step in (7, 19):
+                swarm.wait_step(step, but=gone)
+                victim = swarm.peer_at(stage=1 if gone else 0, pipeline=1)
+                swarm.peers[victim].kill()
+                gone.append(victim)
+                broken = swarm.wait_run(lambda r: r["state"] == "paused", PAUSED_WITHIN, "paused",
+                                        but=gone)
+                self.assertRegex(broken["reason"], victim + r".*steps since the (start|checkpoint "
+                                 r"of step \d+) are being saved|no step is lost")
+                if len(gone) == 2:
+                    swarm.start_peer(gone.pop(0))
+                again = swarm.wait_state("training", 40, but=gone)
+                self.assertGreaterEqual(again["step"], broken["step"])
+                self.assertGreaterEqual(again["checkpointStep"], broken["step"])
+            swarm.wait_finished(but=gone)
+            self.assertEqual(swarm.run()["losses"], calm)
+            swarm.export(self.folder / "out")
+            self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
+                             (self.folder / "calm.out/model.safetensors").read_bytes())
             swarm.stop()
 
     def test_a_peer_without_memory_says_what_fills_it_and_stays(self):

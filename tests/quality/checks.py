@@ -157,10 +157,10 @@ LIMITS = [
 
 # Setups with rows that try for the fewest bits: over which steps, and how many at most.
 FEWEST_BITS = [
-    *((f"{setup}{shape}", "last epoch", bits_per_value, most)
-      for setup, most in ((FOUR, 3.2), (EIGHT, 4.4)) for shape in ("", ", plain", ", both")),
-    *((f"{setup}, {shape}", "whole run", run_bits, 4.0)
-      for setup in (FOUR, EIGHT) for shape in ("plain", "both")),
+    *((setup, "last epoch", bits_per_value, most)
+      for base, most in ((FOUR, 3.2), (EIGHT, 4.4)) for setup in (base, *shaped_setups(base))),
+    *((setup, "whole run", run_bits, 4.0)
+      for base in (FOUR, EIGHT) for setup in shaped_setups(base)),
 ]
 
 

@@ -383,10 +383,11 @@ SHAPED_ROWS = [
 ]
 
 FEWEST_ROWS = [
+    fewest(EIGHT, 1.0, 0.7),
     fewest("4 stages, plain", 1.5, 1.0),
-    fewest("4 stages, both", 1.25, 0.85, channels=True),
+    *(fewest(f"4 stages, {shape}", 1.25, 0.85, channels=True) for shape in SHAPED),
     fewest("8 stages, plain", 1.0, 0.7),
-    fewest("8 stages, both", 0.85, 0.6, channels=True),
+    *(fewest(f"8 stages, {shape}", 0.85, 0.6, channels=True) for shape in SHAPED),
 ]
 
 # Where nothing stands out, and where channels and first tokens do.

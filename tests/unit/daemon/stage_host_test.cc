@@ -336,6 +336,62 @@ TEST_F(StageHostTest, ASkippedStepNeedsNoNormAndSavesTheWeightsBeforeIt) {
   EXPECT_NE(Step(2), before);
 }
 
+TEST_F(StageHostTest, WhatItHoldsIsSavedWhenTheGenerationEnds) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  const std::uint64_t after = Step(1);
+  int told = 0;
+  const auto close = [&](std::uint64_t step, bool upload) {
+    On([&] {
+      owner_.told.clear();
+      host_->Close(step, upload, [&told] { ++told; });
+      EXPECT_TRUE(host_->closing());
+    });
+    return WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
+  };
+  const auto saved = close(2, false);
+  EXPECT_EQ(saved.error(), "");
+  EXPECT_EQ(saved.step(), 2u);
+  EXPECT_EQ(saved.files_size(), 0);
+  EXPECT_TRUE(client_.uploads.empty());
+  EXPECT_TRUE(fs::exists(At("checkpoints/0000000000000abc/step-000000000002/manifest.json")));
+  // Another member could not upload: it does, what it saved.
+  On([&] {
+    EXPECT_FALSE(host_->closing());
+    owner_.told.clear();
+    host_->Close(2, true, nullptr);
+  });
+  const auto uploaded = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
+  ASSERT_EQ(uploaded.files_size(), 6);
+  EXPECT_EQ(client_.uploads.size(), 6u);
+  EXPECT_EQ(told, 1);
+
+  const control::v1::ArtefactRef data = offered_.back();
+  offered_.assign(uploaded.files().begin(), uploaded.files().end());
+  offered_.push_back(data);
+  const std::size_t fetches = client_.offsets.size();
+  Start(MakePlan(2));
+  WaitFor(PeerMessage::kPlanReady);
+  EXPECT_EQ(client_.offsets.size(), fetches);
+  EXPECT_NE(Step(2), after);
+  // What it does not hold it does not save.
+  EXPECT_THAT(close(2, true).error(), HasSubstr("its stage is that of 3 steps, not of 2"));
+  EXPECT_EQ(told, 2);
+}
+
+TEST_F(StageHostTest, AStageThatIsNotLoadedCannotBeSaved) {
+  owner_.connected = false;
+  On([this] {
+    const control::v1::Plan plan = MakePlan(0);
+    host_ = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    host_->Close(3, true, [] {});
+  });
+  EXPECT_THAT(WaitFor(PeerMessage::kCheckpointDone).checkpoint_done().error(),
+              HasSubstr("not loaded"));
+}
+
 TEST_F(StageHostTest, SaysWhyAPlanFails) {
   control::v1::Plan plan = MakePlan(0);
   plan.mutable_artefacts(0)->set_hash("short");

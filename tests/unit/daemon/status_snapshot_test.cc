@@ -14,7 +14,7 @@
 #include "common/file.h"
 #include "daemon_test_util.h"
 #include "net/http/status_fields.h"
-#include "scheduler/swarm/peer_status.h"
+#include "scheduler/peers/peer_status.h"
 #include "tests/support/status_paths.h"
 
 namespace shoal::daemon {

@@ -230,11 +230,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       return;
     }
     case SchedulerMessage::kApply: OnApply(peer, message.apply()); return;
-    case SchedulerMessage::kAbort:
-      peer->last_abort = message.abort().reason();
-      ++peer->epoch;
-      peer->stage = peer->pipeline = -1;
-      return;
+    case SchedulerMessage::kAbort: OnAbort(peer, message.abort()); return;
     case SchedulerMessage::kRunStatus: peer->status = message.run_status(); return;
     case SchedulerMessage::kRefused: peer->refused = message.refused(); return;
     case SchedulerMessage::kFinished: peer->finished = true; return;
@@ -325,28 +321,42 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   add_place(peer->stage - 1, true);
   if (apply.check_weights()) applied->set_weight_checksum(99 + apply.step());
   Answer(peer, 10, message);
-  if (apply.checkpoint()) {
-    PeerMessage saved;
-    control::v1::CheckpointDone* done = saved.mutable_checkpoint_done();
-    done->set_generation(peer->generation);
-    done->set_step(apply.step() + 1);
-    if (apply.upload()) {
-      for (const auto& artefact : peer->plan.artefacts()) {
-        if (artefact.name() == "data" || artefact.name().ends_with(".optimizer")) continue;
-        for (const char* suffix : {"", ".optimizer"}) {
-          control::v1::ArtefactRef* file = done->add_files();
-          file->set_name(artefact.name() + suffix);
-          std::string hash(32, 'c');
-          hash[0] = static_cast<char>(done->step() % 100);
-          hash[1] = static_cast<char>('0' + peer->pipeline);
-          file->set_hash(hash);
-          file->set_size(50);
-        }
+  if (apply.checkpoint()) Save(peer, apply.step() + 1, apply.upload());
+  Work(peer);
+}
+
+void SimSwarm::Save(SimPeer* peer, std::uint64_t step, bool upload) {
+  PeerMessage saved;
+  control::v1::CheckpointDone* done = saved.mutable_checkpoint_done();
+  done->set_generation(peer->generation);
+  done->set_step(step);
+  if (upload) {
+    for (const auto& artefact : peer->plan.artefacts()) {
+      if (artefact.name() == "data" || artefact.name().ends_with(".optimizer")) continue;
+      for (const char* suffix : {"", ".optimizer"}) {
+        control::v1::ArtefactRef* file = done->add_files();
+        file->set_name(artefact.name() + suffix);
+        std::string hash(32, 'c');
+        hash[0] = static_cast<char>(step % 100);
+        hash[1] = static_cast<char>('0' + peer->pipeline);
+        file->set_hash(hash);
+        file->set_size(50);
       }
     }
-    Answer(peer, 800, saved);
   }
-  Work(peer);
+  Answer(peer, 800, saved);
+}
+
+void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
+  peer->last_abort = abort.reason();
+  ++peer->epoch;
+  if (abort.generation() == peer->generation && abort.save_step() > 0) {
+    peer->closings.push_back(abort);
+    EXPECT_EQ(abort.save_step(), peer->applied);
+    Save(peer, abort.save_step(), abort.upload());
+  } else {
+    peer->stage = peer->pipeline = -1;
+  }
 }
 
 void SimSwarm::RestartScheduler(bool reconnect) {

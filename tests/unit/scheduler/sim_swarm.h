@@ -43,6 +43,7 @@ struct SimPeer {
   std::vector<control::v1::StepPlan> with_lines;  // plans that say something of lines
   bool working = false;
   std::string last_abort;
+  std::vector<control::v1::Abort> closings;  // that asked it to save
   control::v1::RunStatus status;
   control::v1::Plan plan;
   control::v1::Refused refused;
@@ -99,6 +100,8 @@ class SimSwarm {
   void Feed(const Event& event);
   void Deliver(ConnectionId connection, const control::v1::SchedulerMessage& message);
   void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
+  void OnAbort(SimPeer* peer, const control::v1::Abort& abort);
+  void Save(SimPeer* peer, std::uint64_t step, bool upload);
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void Work(SimPeer* peer);
   void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);

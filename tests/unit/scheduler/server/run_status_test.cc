@@ -14,8 +14,8 @@
 
 #include "common/file.h"
 #include "scheduler/config/swarm_limits.h"
+#include "scheduler/peers/peer_message_check.h"
 #include "scheduler/steps/step_times.h"
-#include "scheduler/swarm/peer_message_check.h"
 #include "tests/support/status_paths.h"
 #include "tests/support/temporary_folder.h"
 

@@ -17,7 +17,7 @@ TEST(Lifecycle, AnInterruptionSaysWhatItUndoesAndWaits) {
   parts.Join(1);
   parts.Train();
   parts.Apply(3);
-  parts.lifecycle.Interrupt("a cause");
+  parts.lifecycle.Interrupt("a cause", {false});
   EXPECT_EQ(parts.lifecycle.state(), RunState::kPaused);
   EXPECT_EQ(parts.lifecycle.cause(), "a cause; 3 steps since the start are trained again");
   EXPECT_THAT(parts.ends, ElementsAre(parts.lifecycle.cause()));
@@ -28,6 +28,29 @@ TEST(Lifecycle, AnInterruptionSaysWhatItUndoesAndWaits) {
   parts.lifecycle.Interrupt("another");
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("a cause"));
   EXPECT_EQ(parts.ends.size(), 1u);
+}
+
+TEST(Lifecycle, NothingIsPlannedWhileStepsAreSaved) {
+  for (const char* trouble : {"", "peer anna cannot save"}) {
+    SwarmParts parts(1, 1);
+    parts.Join(1);
+    parts.Train();
+    parts.Apply(3);
+    parts.lifecycle.Interrupt("a cause");
+    EXPECT_EQ(parts.lifecycle.cause(),
+              "a cause; 3 steps since the start are being saved by those who are left");
+    EXPECT_THAT(parts.ends, ElementsAre(parts.lifecycle.cause()));
+    parts.Wait(std::chrono::hours(1));
+    EXPECT_FALSE(parts.lifecycle.MayPlan());
+    const bool saved = *trouble == '\0';
+    if (saved) parts.journal.Record(CheckpointMade{3, {}});
+    parts.lifecycle.StepsSaved(trouble);
+    EXPECT_EQ(parts.lifecycle.cause(),
+              saved ? "a cause; no step is lost"
+                    : "a cause; 3 steps since the start are trained again (they could not be "
+                      "saved: peer anna cannot save)");
+    EXPECT_TRUE(parts.lifecycle.MayPlan());
+  }
 }
 
 TEST(Lifecycle, InterruptionsWithoutProgressHoldTheRun) {
@@ -91,6 +114,7 @@ TEST(Lifecycle, AnEndingWaitsForACheckpointOfNewerSteps) {
   parts.lifecycle.CheckpointWhole(5);
   EXPECT_TRUE(parts.lifecycle.active());
   parts.Apply(1);
+  parts.journal.Record(CheckpointMade{6, {}});
   parts.lifecycle.CheckpointWhole(6);
   EXPECT_FALSE(parts.lifecycle.active());
   EXPECT_FALSE(parts.lifecycle.ending());

@@ -11,6 +11,7 @@
 
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
+#include "scheduler/swarm/closing_checkpoint.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/membership.h"
 #include "scheduler/swarm/plan_messages.h"
@@ -29,6 +30,7 @@ struct SwarmParts : Lifecycle::Owner {
   }
   ~SwarmParts() override = default;
 
+  bool SaveSteps(const Keep& keep) override { return closing.Begin(keep, step_seconds); }
   void GenerationEnded(const std::string& reason) override {
     ends.push_back(reason);
     uploads.EndGeneration();
@@ -93,6 +95,8 @@ struct SwarmParts : Lifecycle::Owner {
   MemberFaults faults{members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
+  ClosingCheckpoint closing{config, initial, plan, &journal, &lifecycle, &reaction};
+  double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads};
   TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};
   SwarmView view{

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/peer_status.h"
+#include "scheduler/peers/peer_status.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -7,7 +7,7 @@
 #include "common/nesting.h"
 #include "common/text.h"
 #include "net/http/status_fields.h"
-#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
 namespace {

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/complaints.h"
+#include "scheduler/peers/complaints.h"
 
 #include <algorithm>
 #include <set>

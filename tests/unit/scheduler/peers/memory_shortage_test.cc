@@ -1,4 +1,4 @@
-#include "scheduler/swarm/memory_shortage.h"
+#include "scheduler/peers/memory_shortage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

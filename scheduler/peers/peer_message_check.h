@@ -1,7 +1,7 @@
 // Checks of what peers say, before anything of it is kept. Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_PEER_MESSAGE_CHECK_H_
-#define SHOAL_SCHEDULER_SWARM_PEER_MESSAGE_CHECK_H_
+#ifndef SHOAL_SCHEDULER_PEERS_PEER_MESSAGE_CHECK_H_
+#define SHOAL_SCHEDULER_PEERS_PEER_MESSAGE_CHECK_H_
 
 #include <string>
 #include <string_view>
@@ -34,4 +34,4 @@ Status CheckPeerMessage(const control::v1::PeerMessage& message, const RunConfig
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_PEER_MESSAGE_CHECK_H_
+#endif  // SHOAL_SCHEDULER_PEERS_PEER_MESSAGE_CHECK_H_

@@ -1,4 +1,4 @@
-#include "scheduler/swarm/peer_message_check.h"
+#include "scheduler/peers/peer_message_check.h"
 
 #include <algorithm>
 #include <cmath>

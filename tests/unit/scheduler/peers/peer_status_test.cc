@@ -1,4 +1,4 @@
-#include "scheduler/swarm/peer_status.h"
+#include "scheduler/peers/peer_status.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,8 +5,8 @@
 // share the book keeps an hour: who complains again and again is to blame, or who is complained of
 // by several. Pure; thread: control.
 
-#ifndef SHOAL_SCHEDULER_SWARM_COMPLAINTS_H_
-#define SHOAL_SCHEDULER_SWARM_COMPLAINTS_H_
+#ifndef SHOAL_SCHEDULER_PEERS_COMPLAINTS_H_
+#define SHOAL_SCHEDULER_PEERS_COMPLAINTS_H_
 
 #include <cstdint>
 #include <deque>
@@ -53,4 +53,4 @@ class ComplaintBook {
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_COMPLAINTS_H_
+#endif  // SHOAL_SCHEDULER_PEERS_COMPLAINTS_H_

@@ -1,7 +1,7 @@
 // What a run says while no peers fit its stages. Pure. Thread: any.
 
-#ifndef SHOAL_SCHEDULER_SWARM_MEMORY_SHORTAGE_H_
-#define SHOAL_SCHEDULER_SWARM_MEMORY_SHORTAGE_H_
+#ifndef SHOAL_SCHEDULER_PEERS_MEMORY_SHORTAGE_H_
+#define SHOAL_SCHEDULER_PEERS_MEMORY_SHORTAGE_H_
 
 #include <cstdint>
 #include <string>
@@ -22,4 +22,4 @@ std::string MemoryShortageText(const RunConfig& config, std::vector<PeerMemory> 
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_MEMORY_SHORTAGE_H_
+#endif  // SHOAL_SCHEDULER_PEERS_MEMORY_SHORTAGE_H_

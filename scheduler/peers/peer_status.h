@@ -1,8 +1,8 @@
 // Checks the status that a peer sends in its heartbeats against the table of shoald's status fields
 // (net/http/peer_status_fields.cc), before it is kept or shown. Pure.
 
-#ifndef SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
-#define SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
+#ifndef SHOAL_SCHEDULER_PEERS_PEER_STATUS_H_
+#define SHOAL_SCHEDULER_PEERS_PEER_STATUS_H_
 
 #include <cstddef>
 #include <string>
@@ -23,4 +23,4 @@ Result<std::string> FitPeerStatus(std::string_view json);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_PEER_STATUS_H_
+#endif  // SHOAL_SCHEDULER_PEERS_PEER_STATUS_H_

@@ -1,0 +1,28 @@
+// What a runner asks of its model once: sizes, layouts and parts, which do not change.
+
+#ifndef SHOAL_PIPELINE_RUNNER_MODEL_FACTS_H_
+#define SHOAL_PIPELINE_RUNNER_MODEL_FACTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "model/stage_model.h"
+#include "replica/operation_gate.h"
+
+namespace shoal::pipeline {
+
+struct ModelFacts {
+  std::size_t micro_batch_bytes = 0, pending_weights_bytes = 0;
+  std::vector<model::TensorLayout> layout;
+  std::vector<model::TensorLayout> shared;
+  std::vector<std::vector<std::size_t>> weight_parts;
+  replica::UnitFacts units;
+};
+
+// Of micro-batches of `rows` rows of `tokens` tokens. Thread: compute.
+ModelFacts FactsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens);
+
+}  // namespace shoal::pipeline
+
+#endif  // SHOAL_PIPELINE_RUNNER_MODEL_FACTS_H_
