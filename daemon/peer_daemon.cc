@@ -24,6 +24,7 @@ namespace {
 constexpr int kStoreNice = 10;
 
 constexpr std::size_t kLossesKept = 2000;
+constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
 constexpr double kRateSmoothing = 0.2;
@@ -237,7 +238,32 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(paused_);
+  if (stage_ && stage_->held()) AddHeld(hello->mutable_held());
   return message;
+}
+
+// What the scheduler may not know, if it was started again.
+void PeerDaemon::AddHeld(control::v1::Held* held) const {
+  held->set_generation(stage_->plan().generation());
+  held->set_step(*stage_->held());
+  held->set_pipeline(stage_->position().pipeline());
+  held->set_stage(stage_->position().stage());
+  held->set_synced(stage_->synced());
+  if (stage_->last_apply()) *held->mutable_last_apply() = *stage_->last_apply();
+  // Of its last steps, those in a row.
+  std::uint64_t first = held->step();
+  auto loss = losses_.rbegin();
+  std::vector<double> values;
+  while (loss != losses_.rend() && values.size() < kHeldLosses) {
+    if (loss->first < first) {
+      if (loss->first + 1 != first) break;
+      values.push_back(loss->second);
+      --first;
+    }
+    ++loss;
+  }
+  held->set_first_loss(first);
+  held->mutable_losses()->Add(values.rbegin(), values.rend());
 }
 
 void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
@@ -256,8 +282,12 @@ void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
   SHOAL_ASSERT_ON(*control_);
   offer_.reset();
   ++heartbeat_round_;
-  EndStage();
-  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return EndStage();
+  if (handover_ != Handover::kNone) EndStage();
+  if (stage_) {
+    stage_->OnDisconnected();
+    HoldStage();
+  }
   FinishHandover();  // there is nobody to hand over to
   ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
                                        "); next try in " + FormatDuration(retry_in));
@@ -322,6 +352,9 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
   if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
+  // What it holds may be what the plan goes on with; memory of two stages there is not.
+  const std::unique_ptr<StageHost> former = plan.in_place() ? std::move(stage_) : nullptr;
+  if (former) AddRunner(former->stats(), former->link_stats(), &past_);
   EndStage();
   names_.clear();
   const control::v1::Position* own = nullptr;
@@ -347,21 +380,30 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
                            delta_store_.get(), checkpoints_.get(), &config_};
   StageHost::Owner* const owner = this;
   stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
+  if (former) return stage_->StartInPlace(former.get());
   stage_->Start();
 }
 
 void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
   SHOAL_ASSERT_ON(*control_);
   ChangeState(PeerState::kWaiting, abort.reason());
-  if (abort.save_step() == 0) {
+  if (abort.hold_step() == 0 || (!abort.save() && handover_ != Handover::kNone)) {
     EndStage();
     return FinishHandover();
   }
-  // The stage stays until the next plan: another member may fail to upload it.
+  HoldStage();
+  if (abort.has_apply()) stage_->ApplyHeld(abort.apply());
+  if (!abort.save()) return;
+  stage_->Close(abort.hold_step(), abort.upload(),
+                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
+}
+
+// The stage stays in memory until the next plan.
+void PeerDaemon::HoldStage() {
+  SHOAL_ASSERT_ON(*control_);
   hub_->Admit({});
   samples_per_second_ = 0;
-  stage_->Close(abort.save_step(), abort.upload(),
-                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
+  stage_->Hold();
 }
 
 // The links stay a moment longer, so that no neighbour takes our end for a break.

@@ -87,6 +87,8 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   void AddHeldOut(const control::v1::HeldOut& measured);
   void OnRunStatus(const control::v1::RunStatus& status);
   void EndStage();
+  void HoldStage();
+  void AddHeld(control::v1::Held* held) const;
   void ChangeState(PeerState state, const std::string& reason);
   void SendHeartbeat(std::uint64_t round);
 

@@ -121,6 +121,7 @@ void StageHost::Run(Executor* executor, const char* name, std::function<T()> tas
 void StageHost::Start() {
   SHOAL_ASSERT_ON(*resources_.control);
   if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
+  if (plan_.in_place()) return FailPlan(FailedPrecondition("this peer holds no stage any more"));
   std::vector<storage::ArtefactRef> artefacts;
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     Result<storage::ArtefactRef> ref = ToRef(proto);
@@ -133,8 +134,33 @@ void StageHost::Start() {
                  [this](Status status) { OnFetched(std::move(status)); });
 }
 
+Status StageHost::CanGoOnWith(const StageHost& former) const {
+  if (former.loaded_ == nullptr || former.held() != plan_.resume_step()) {
+    return FailedPrecondition("this peer does not hold its stage after " +
+                              std::to_string(plan_.resume_step()) + " steps any more");
+  }
+  const bool same = former.own_.pipeline() == own_.pipeline() &&
+                    former.own_.stage() == own_.stage() &&
+                    former.own_.first_layer() == own_.first_layer() &&
+                    former.own_.last_layer() == own_.last_layer() &&
+                    former.plan_.config().SerializeAsString() == plan_.config().SerializeAsString();
+  return same ? Status::Ok()
+              : FailedPrecondition("this peer holds a stage of another place or configuration");
+}
+
+void StageHost::StartInPlace(StageHost* former) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
+  if (Status can = CanGoOnWith(*former); !can.ok()) return FailPlan(can);
+  owner_->OnStageState(PeerState::kSyncing, "going on with the stage that it holds");
+  former->runner_.reset();
+  previous_checkpoint_ = former->previous_checkpoint_;
+  OnLoaded(std::exchange(former->loaded_, nullptr));
+}
+
 void StageHost::OnFetched(Status status) {
   SHOAL_ASSERT_ON(*resources_.control);
+  if (settling_) return;
   if (!status.ok()) return FailPlan(status);
   owner_->OnStageState(PeerState::kSyncing, "loading the stage");
   Run<Result<std::shared_ptr<Loaded>>>(
@@ -166,6 +192,7 @@ void StageHost::OnFetched(Status status) {
 }
 
 void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
+  if (settling_) return;
   Result<model::StageOptions> options = StageOptionsOf(plan_, own_, *resources_.config);
   if (!options.ok()) return FailPlan(options.status());
   Run<Result<std::shared_ptr<Loaded>>>(
@@ -190,6 +217,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
 }
 
 void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
+  if (settling_) return;
   if (!loaded.ok()) return FailPlan(loaded.status().WithContext("loading the stage"));
   loaded_ = std::move(*loaded);
   device_name_ = loaded_->model->device_name();
@@ -239,8 +267,27 @@ void StageHost::OnApply(const control::v1::Apply& apply) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
   steps_.OnOrder(apply);
-  runner_->OnApply(
-      {apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels(), apply.skip()});
+  last_apply_ = apply;
+  for (const auto clear : {&control::v1::Apply::clear_checkpoint, &control::v1::Apply::clear_upload,
+                           &control::v1::Apply::clear_check_weights}) {
+    (*last_apply_.*clear)();
+  }
+  runner_->OnApply(ToApplyOrder(apply));
+}
+
+bool StageHost::synced() const {
+  SHOAL_ASSERT_ON(*resources_.control);
+  return runner_ != nullptr && runner_->synced();
+}
+
+void StageHost::ApplyHeld(const control::v1::Apply& apply) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  if (!synced() || held() != apply.step()) return;
+  last_apply_ = apply;
+  runner_->OnApply(ToApplyOrder(apply));
+  held_.reset();
+  settling_ = false;
+  Settle();
 }
 
 void StageHost::OnFinished() {
@@ -378,11 +425,34 @@ void StageHost::Close(std::uint64_t step, bool upload, std::function<void()> tol
     return UploadNext(closing_->saved);
   }
   closing_ = Closing{step, upload, nullptr, std::move(told)};
-  if (!runner_) return OnSettled(FailedPrecondition("its stage was not loaded"));
-  runner_->Settle([this](const Result<std::uint64_t>& held) { OnSettled(held); });
+  Settle();
+}
+
+void StageHost::Hold() {
+  SHOAL_ASSERT_ON(*resources_.control);
+  failed_ = true;
+  Settle();
+}
+
+void StageHost::OnDisconnected() {
+  SHOAL_ASSERT_ON(*resources_.control);
+  closing_.reset();
+}
+
+void StageHost::Settle() {
+  if (held_) return OnSettled(Result<std::uint64_t>(*held_));
+  if (std::exchange(settling_, true)) return;
+  if (runner_) {
+    return runner_->Settle([this](const Result<std::uint64_t>& held) { OnSettled(held); });
+  }
+  OnSettled(loaded_ != nullptr && loaded_->model != nullptr
+                ? Result<std::uint64_t>(plan_.resume_step())
+                : FailedPrecondition("its stage was not loaded"));
 }
 
 void StageHost::OnSettled(const Result<std::uint64_t>& held) {
+  held_ = held;
+  if (!closing_ || closing_->saved || !closing_->told) return;
   const std::uint64_t step = closing_->step;
   if (!held.ok()) return OnOutcome(step, held.status());
   if (*held != step) {
@@ -390,7 +460,7 @@ void StageHost::OnSettled(const Result<std::uint64_t>& held) {
                                               " steps, not of " + std::to_string(step)));
   }
   Save(step, closing_->upload, [this, step](const SaveOutcome& saved) {
-    if (saved.ok()) (*saved)->upload = closing_->upload;  // asked for meanwhile
+    if (saved.ok() && closing_) (*saved)->upload = closing_->upload;  // asked for meanwhile
     OnOutcome(step, saved);
   });
 }

@@ -59,9 +59,28 @@ class StageHost : private pipeline::StageRunner::Mediator {
   ~StageHost() override;
 
   void Start();
+  // The same with the stage that `former` holds, which is to be destroyed then. The plan is in
+  // place.
+  void StartInPlace(StageHost* former);
   void OnStepPlan(const control::v1::StepPlan& plan);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
+  // The generation has ended, or the scheduler is gone: keeps the stage as it is.
+  void Hold();
+  // With what it keeps: whether a further step is only to be ordered, and that order.
+  bool synced() const;
+  void ApplyHeld(const control::v1::Apply& apply);
+  const std::optional<control::v1::Apply>& last_apply() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return last_apply_;
+  }
+  // Nobody waits for what Close saves any more.
+  void OnDisconnected();
+  // What it keeps; nothing: it does not know yet, or its weights are those of no step exactly.
+  std::optional<std::uint64_t> held() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return held_ && held_->ok() ? std::optional(**held_) : std::nullopt;
+  }
   // The generation has ended: saves the stage as it is after `step` applied steps, uploads that if
   // it is to, and tells the scheduler; `told` runs then, once. Asked again for the same step it
   // uploads what it saved.
@@ -126,7 +145,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // `step`: applied ones.
   void Save(std::uint64_t step, bool upload, std::function<void(SaveOutcome)> then);
   void SaveCheckpoint(std::uint64_t step, bool upload);
+  void Settle();
   void OnSettled(const Result<std::uint64_t>& held);
+  Status CanGoOnWith(const StageHost& former) const;
   void OnOutcome(std::uint64_t step, const SaveOutcome& saved);
   void OnSaved(std::shared_ptr<Saved> saved);
   void UploadNext(std::shared_ptr<Saved> saved);
@@ -158,6 +179,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
     std::function<void()> told;
   };
   std::optional<Closing> closing_;
+  std::optional<control::v1::Apply> last_apply_;
+  bool settling_ = false;
+  std::optional<Result<std::uint64_t>> held_;  // applied steps in the stage's weights
   bool failed_ = false;
 };
 

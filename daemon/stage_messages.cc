@@ -136,6 +136,10 @@ replica::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce) {
   return order;
 }
 
+replica::ApplyOrder ToApplyOrder(const control::v1::Apply& apply) {
+  return {apply.step(), apply.global_norm(), apply.learning_rate(), apply.labels(), apply.skip()};
+}
+
 std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage) {
   std::vector<std::uint32_t> lans(plan.config().pipelines());
   bool any = false;

@@ -30,6 +30,7 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
                               const control::v1::RunConfig& config,
                               const std::vector<std::uint32_t>& sharing);
 replica::ReduceOrder ToReduceOrder(const control::v1::Reduce& reduce);
+replica::ApplyOrder ToApplyOrder(const control::v1::Apply& apply);
 // As RunnerConfig has them; empty where the plan names no LAN of this stage.
 std::vector<std::uint32_t> LansOf(const control::v1::Plan& plan, std::uint32_t stage);
 std::vector<std::uint32_t> SharedLansOf(const control::v1::Plan& plan,

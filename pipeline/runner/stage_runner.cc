@@ -67,6 +67,10 @@ class Runner final : public StageRunner {
   void OnApply(const replica::ApplyOrder& order) override;
   void Settle(std::function<void(Result<std::uint64_t>)> done) override;
   void OnFinished() override;
+  bool synced() const override {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return state_ == RunnerState::kSynced;
+  }
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
 

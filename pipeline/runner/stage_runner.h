@@ -60,8 +60,11 @@ class StageRunner {
   // The generation is over: nothing begins any more, and no failure is reported. `done` runs once,
   // in a task of its own, when no task changes the model's weights any more. It gets how many steps
   // these hold: with an order to apply that came before, that one, too. An error: they hold none
-  // exactly. Once, after Start.
+  // exactly. After Start; again only after a further OnApply.
   virtual void Settle(std::function<void(Result<std::uint64_t> steps)> done) = 0;
+
+  // Whether its group has agreed on a step whose order to apply has not come.
+  virtual bool synced() const = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
   // called; destroy the runner once the neighbours know, too.

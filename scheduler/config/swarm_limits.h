@@ -29,6 +29,10 @@ inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members witho
 // A step that a peer calls broken, whom nobody believes, may take this long or four usual steps.
 inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 
+// For peers to come back with what they hold: where a stage has no other member, and after a
+// restart of the scheduler, from the first that is back.
+inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
+inline constexpr Duration kRestartGrace = std::chrono::seconds(15);
 // To save what a broken generation made: what always pays, and how long it may take beyond three
 // times what the lines need.
 inline constexpr double kClosingAlwaysSeconds = 10;

@@ -53,6 +53,7 @@ Status RunHistory::On(const RunStarted&) {
 Status RunHistory::On(const PlanMade& event) {
   if (event.resume_step > losses_.size()) return DataLoss("a plan resumes at an unknown step");
   generation_ = event.generation;
+  hosts_ = event.hosts;
   step_ = event.resume_step;
   losses_.resize(step_);
   losses_stored_ = step_;

@@ -44,6 +44,8 @@ class RunHistory {
   bool started() const { return started_; }
   bool held() const { return held_; }  // paused until somebody orders to resume
   std::uint64_t generation() const { return generation_; }
+  // Of its plan, by pipeline, then stage; empty: not known.
+  const std::vector<PeerId>& hosts() const { return hosts_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
   // In order of steps.
@@ -72,6 +74,7 @@ class RunHistory {
   const std::uint64_t config_hash_;
   bool began_ = false, started_ = false, held_ = false;
   std::uint64_t generation_ = 0;
+  std::vector<PeerId> hosts_;
   std::uint64_t step_ = 0;
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;

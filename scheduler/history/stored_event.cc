@@ -34,7 +34,9 @@ Json ToJson(const RunBegan& e) {
 }
 Json ToJson(const RunStarted&) { return {{"type", "started"}}; }
 Json ToJson(const PlanMade& e) {
-  return {{"type", "plan"}, {"generation", e.generation}, {"step", e.resume_step}};
+  Json json = {{"type", "plan"}, {"generation", e.generation}, {"step", e.resume_step}};
+  for (const PeerId& host : e.hosts) json["hosts"].push_back(host.ToHex());
+  return json;
 }
 Json ToJson(const LossesKnown& e) {
   return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
@@ -69,6 +71,17 @@ Result<StoredEvent> CheckpointFrom(const Json& json) {
   return StoredEvent(std::move(made));
 }
 
+Result<StoredEvent> PlanFrom(const Json& json) {
+  PlanMade made;
+  made.generation = WholeNumber<std::uint64_t>(json.at("generation"));
+  made.resume_step = WholeNumber<std::uint64_t>(json.at("step"));
+  for (const Json& host : json.value("hosts", Json::array())) {
+    SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(host.get<std::string>()));
+    made.hosts.push_back(peer);
+  }
+  return StoredEvent(std::move(made));
+}
+
 Result<StoredEvent> FromJson(const Json& json) {
   const std::string type = json.at("type").get<std::string>();
   const auto number = [&](const char* key) { return WholeNumber<std::uint64_t>(json.at(key)); };
@@ -78,7 +91,7 @@ Result<StoredEvent> FromJson(const Json& json) {
     return StoredEvent(RunBegan{run, hash.value});
   }
   if (type == "started") return StoredEvent(RunStarted{});
-  if (type == "plan") return StoredEvent(PlanMade{number("generation"), number("step")});
+  if (type == "plan") return PlanFrom(json);
   if (type == "losses") {
     LossesKnown known{number("first"), json.at("values").get<std::vector<double>>()};
     for (const double loss : known.losses) {

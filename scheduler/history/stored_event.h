@@ -26,6 +26,7 @@ struct RunStarted {};
 struct PlanMade {
   std::uint64_t generation = 0;
   std::uint64_t resume_step = 0;
+  std::vector<PeerId> hosts = {};  // by pipeline, then stage; older logs have none
 };
 struct LossesKnown {
   std::uint64_t first_step = 0;

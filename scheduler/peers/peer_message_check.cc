@@ -40,6 +40,11 @@ Status CheckHello(const control::v1::Hello& hello) {
     return InvalidArgument("malformed message: listen_port " + std::to_string(hello.listen_port()) +
                            " is above 65535");
   }
+  const auto losses = static_cast<std::size_t>(hello.held().losses_size());
+  if (losses > kHeldLossesMax) return TooLong("held.losses", losses, kHeldLossesMax);
+  for (const double loss : hello.held().losses()) {
+    if (!std::isfinite(loss)) return InvalidArgument("malformed message: a loss is not finite");
+  }
   return Status::Ok();
 }
 

@@ -12,6 +12,7 @@
 
 namespace shoal::scheduler {
 
+inline constexpr std::size_t kHeldLossesMax = 256;
 inline constexpr std::size_t kNameCharactersMax = 64;
 inline constexpr std::size_t kAddressesMax = 16;
 inline constexpr std::size_t kAddressCharactersMax = 255;

@@ -5,7 +5,6 @@
 
 #include "common/log.h"
 #include "common/text.h"
-#include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/peers/peer_message_check.h"
 #include "scheduler/swarm/checkpoint_files.h"
@@ -15,12 +14,6 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr std::uint64_t kUnknownUploadBps = 0;
-
-bool MayCloseAnyStep(const RunConfig& config) {
-  if (config.pipelines == 1) return true;
-  const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return method.ok() && !method->traits.prepares_checkpoints;
-}
 
 Duration ToDuration(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
@@ -37,8 +30,7 @@ ClosingCheckpoint::ClosingCheckpoint(const RunConfig& config, const ArtefactMap&
       journal_(*journal),
       history_(journal->history()),
       lifecycle_(*lifecycle),
-      reaction_(*reaction),
-      possible_(MayCloseAnyStep(config)) {}
+      reaction_(*reaction) {}
 
 // The holder, if it is here and can save.
 const Member* ClosingCheckpoint::At(const Holder& holder) const {
@@ -93,27 +85,28 @@ double ClosingCheckpoint::SecondsToSave() const {
   return most;
 }
 
-bool ClosingCheckpoint::Begin(const Keep& keep, double step_seconds) {
+bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = 0;
   holders_.clear();
-  if (!possible_ || !keep.steps || history_.step() <= history_.checkpoint().step) return false;
   std::vector<std::uint32_t> pipelines;
   for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
-      if (member == nullptr || !member->connected || member->peer == keep.without) continue;
-      holders_.push_back({member->peer, p, s});
+      const bool holds = member != nullptr && member->connected &&
+                         member->held.generation() == history_.generation() &&
+                         member->held.step() == step;
+      if (holds) holders_.push_back({member->peer, p, s});
     }
   }
   if (!Choose()) return false;
   const double to_save = SecondsToSave();
-  const auto undone = static_cast<double>(history_.step() - history_.checkpoint().step);
+  const auto undone = static_cast<double>(step - history_.checkpoint().step);
   if (to_save > undone * step_seconds + kClosingAlwaysSeconds) {
-    SHOAL_LOG(kInfo, "scheduler", "closing.not_worth", {"step", history_.step()},
-              {"seconds_to_save", to_save}, {"seconds_to_train", undone * step_seconds});
+    SHOAL_LOG(kInfo, "scheduler", "closing.not_worth", {"step", step}, {"seconds_to_save", to_save},
+              {"seconds_to_train", undone * step_seconds});
     return false;
   }
-  step_ = history_.step();
+  step_ = step;
   until_ = reaction_.now() + kClosingLimit + ToDuration(3 * to_save);
   uploaded_.assign(config_.stages, false);
   for (const std::size_t uploader : uploaders_) pipelines.push_back(holders_[uploader].pipeline);
@@ -127,7 +120,8 @@ void ClosingCheckpoint::Fill(const Member& member, control::v1::Abort* abort) co
   if (!saving()) return;
   for (std::size_t i = 0; i < holders_.size(); ++i) {
     if (holders_[i].peer != member.peer || holders_[i].failed) continue;
-    abort->set_save_step(step_);
+    abort->set_hold_step(step_);
+    abort->set_save(true);
     abort->set_upload(uploaders_[holders_[i].stage] == i);
   }
 }
@@ -188,7 +182,7 @@ void ClosingCheckpoint::Replace(std::uint32_t stage) {
 void ClosingCheckpoint::End(const std::string& trouble) {
   SHOAL_LOG(kInfo, "scheduler", "closing.end", {"step", step_}, {"trouble", trouble});
   step_ = 0;
-  lifecycle_.StepsSaved(trouble);
+  lifecycle_.SetStepsFate(trouble.empty() ? StepsFate::kSaved : StepsFate::kTrainedAgain, trouble);
 }
 
 }  // namespace shoal::scheduler

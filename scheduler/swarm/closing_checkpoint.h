@@ -1,9 +1,8 @@
-// ClosingCheckpoint: the checkpoint with which a generation ends that lost a member or a link.
+// ClosingCheckpoint: the checkpoint with which a generation ends that lost a member.
 //
-// The members that are left still hold what its steps made: they save it, one of each stage uploads
-// it, and the next generation goes on from there. So no step is trained again where every stage has
-// a member left. Where one has none, or to save would take longer than to train again, the run goes
-// back to its last checkpoint. Thread: control.
+// The members that still hold its last step save it, one of each stage uploads it, and the next
+// generation goes on from there. Not where to save would take longer than to train the steps again.
+// Thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_CLOSING_CHECKPOINT_H_
 #define SHOAL_SCHEDULER_SWARM_CLOSING_CHECKPOINT_H_
@@ -33,10 +32,10 @@ class ClosingCheckpoint {
   ClosingCheckpoint(const RunConfig& config, const ArtefactMap& initial, const SwarmPlan& plan,
                     RunJournal* journal, Lifecycle* lifecycle, Reaction* reaction);
 
-  // The generation of the newest plan has ended. True: those that are left save its steps.
-  // `step_seconds`: of a step; 0: not known.
-  bool Begin(const Keep& keep, double step_seconds);
-  // What a member is told with the end of its generation, if it is to save.
+  // Members of the newest plan hold `step` applied steps, at least one of every stage. False: to
+  // save them would take longer than to train them again. `step_seconds`: of a step; 0: not known.
+  bool Begin(std::uint64_t step, double step_seconds);
+  // What a member is told, if it is to save.
   void Fill(const Member& member, control::v1::Abort* abort) const;
   bool saving() const { return step_ > 0; }
 
@@ -66,8 +65,6 @@ class ClosingCheckpoint {
   const RunHistory& history_;
   Lifecycle& lifecycle_;
   Reaction& reaction_;
-  const bool possible_;  // by the replica method
-
   std::uint64_t step_ = 0;  // applied ones that are being saved; 0: none
   TimePoint until_{};
   std::vector<Holder> holders_;

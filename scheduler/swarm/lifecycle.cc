@@ -21,12 +21,12 @@ Lifecycle::Lifecycle(const RunConfig& config, RunJournal* journal, const Reactio
 
 void Lifecycle::Restore(const StoredEvent& event) {
   if (std::holds_alternative<PlanMade>(event)) {
-    if (Enter(RunEvent::kInterrupted) && !history_.held()) cause_ = kStartedAgain;
+    if (Enter(RunEvent::kInterrupted) && !history_.held()) SetCause(kStartedAgain);
   } else if (const auto* const held = std::get_if<RunHeld>(&event)) {
     Enter(RunEvent::kInterrupted);
-    cause_ = held->reason;
+    SetCause(held->reason);
   } else if (std::holds_alternative<RunReleased>(event)) {
-    cause_ = kStartedAgain;
+    SetCause(kStartedAgain);
   } else if (const auto* const finished = std::get_if<RunFinished>(&event)) {
     // With more steps in run.toml than before, the run goes on from its last checkpoint.
     if (finished->steps >= config_.steps) Enter(RunEvent::kCompleted);
@@ -39,7 +39,7 @@ bool Lifecycle::EndsWith(std::uint64_t checkpoint_step) const {
 
 bool Lifecycle::MayPlan() const {
   if (state_ != RunState::kWaiting && state_ != RunState::kPaused) return false;
-  if (saving_) return false;
+  if (fate_ == StepsFate::kAwaited || fate_ == StepsFate::kBeingSaved) return false;
   if (history_.held() || (!history_.started() && !config_.auto_start)) return false;
   return backoff_.MayPlan(reaction_.now());
 }
@@ -58,18 +58,18 @@ bool Lifecycle::Complete() {
 }
 
 void Lifecycle::EndGeneration(const std::string& cause, const Keep& keep) {
-  const bool was_active = active(), trained = state_ == RunState::kTraining;
+  const bool was_active = active();
   if (!Enter(RunEvent::kInterrupted)) return;
-  if (was_active) saving_ = trained && owner_.SaveSteps(keep);
+  if (was_active) fate_ = owner_.KeepSteps(keep);
   SetCauseWithSteps(cause);
   ending_.reset();
   if (was_active) owner_.GenerationEnded(cause_);
 }
 
-void Lifecycle::StepsSaved(const std::string& trouble) {
-  saving_ = false;
+void Lifecycle::SetStepsFate(StepsFate fate, const std::string& trouble) {
+  fate_ = fate;
   SetCauseWithSteps(cause_alone_);
-  cause_ += trouble.empty() ? "; no step is lost" : " (they could not be saved: " + trouble + ")";
+  if (!trouble.empty()) cause_ += " (they could not be saved: " + trouble + ")";
   if (history_.held()) journal_.Store(RunHeld{cause_});
 }
 
@@ -171,25 +171,34 @@ bool Lifecycle::CancelPause() {
 void Lifecycle::OrderResume() {
   backoff_.Reset(reaction_.now());
   if (!history_.held()) return;
-  cause_ = "the organiser ordered to resume";
+  SetCause("the organiser ordered to resume");
   journal_.Record(RunReleased{});
 }
 
 // The cause, and what becomes of the steps that no checkpoint holds.
 void Lifecycle::SetCauseWithSteps(const std::string& cause) {
   cause_alone_ = cause_ = cause;
+  if (fate_ == StepsFate::kSaved) cause_ += "; no step is lost";
   if (history_.step() <= history_.checkpoint().step) return;
-  const bool one = history_.step() - history_.checkpoint().step == 1;
-  cause_ += "; " + StepsSince() + (one ? " is " : " are ") +
-            (saving_ ? "being saved by those who are left" : "trained again");
-}
-
-std::string Lifecycle::StepsSince() const {
   const std::uint64_t steps = history_.step() - history_.checkpoint().step;
-  return (steps == 1 ? "one step" : std::to_string(steps) + " steps") + " since " +
-         (history_.checkpoint().step == 0
-              ? "the start"
-              : "the checkpoint of step " + std::to_string(history_.checkpoint().step));
+  const bool one = steps == 1;
+  cause_ += "; " + (one ? "one step" : std::to_string(steps) + " steps") + " since " +
+            (history_.checkpoint().step == 0
+                 ? "the start"
+                 : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
+            (one ? " is " : " are ");
+  switch (fate_) {
+    case StepsFate::kTrainedAgain: cause_ += "trained again"; break;
+    case StepsFate::kAwaited:
+      cause_ += std::string("kept if peers that hold ") + (one ? "it" : "them") + " come back";
+      break;
+    case StepsFate::kKept:
+      cause_ += "kept: all peers are here and hold ";
+      cause_ += one ? "it" : "them";
+      break;
+    case StepsFate::kBeingSaved:
+    case StepsFate::kSaved: cause_ += "being saved by those who are left"; break;
+  }
 }
 
 }  // namespace shoal::scheduler

@@ -25,14 +25,22 @@ struct Keep {
   std::optional<PeerId> without = {};  // whose are
 };
 
+// What becomes of the steps of an ended generation that no checkpoint has.
+enum class StepsFate : std::uint8_t {
+  kTrainedAgain,
+  kAwaited,     // by peers that may come back and still hold them; nothing is planned meanwhile
+  kKept,        // all members hold them
+  kBeingSaved,  // nothing is planned meanwhile
+  kSaved,
+};
+
 class Lifecycle {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
-    // A generation that trained is about to end: whether its members save the steps since the last
-    // checkpoint, and StepsSaved follows.
-    virtual bool SaveSteps(const Keep& keep) = 0;
+    // The generation in progress has ended: what becomes of its steps. SetStepsFate may follow.
+    virtual StepsFate KeepSteps(const Keep& keep) = 0;
     // The generation in progress has ended: the run is paused. `reason` is for people.
     virtual void GenerationEnded(const std::string& reason) = 0;
   };
@@ -52,7 +60,7 @@ class Lifecycle {
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
   // Why it is paused or failed.
   const std::string& cause() const { return cause_; }
-  void SetCause(std::string cause) { cause_ = std::move(cause); }
+  void SetCause(const std::string& cause) { cause_alone_ = cause_ = cause; }
   const std::optional<Ending>& ending() const { return ending_; }
   // Whether the generation ends with the checkpoint of so many applied steps.
   bool EndsWith(std::uint64_t checkpoint_step) const;
@@ -82,8 +90,8 @@ class Lifecycle {
   // The run ends for good.
   void Fail(const std::string& cause);
 
-  // What its members were to save is the run's newest checkpoint, or `trouble` says why not.
-  void StepsSaved(const std::string& trouble);
+  // `trouble`: why they could not be saved; empty: nobody tried.
+  void SetStepsFate(StepsFate fate, const std::string& trouble);
 
   // ---- the generation in progress ends with a checkpoint
   // Of more steps than now. An ending that was ordered before stays.
@@ -106,7 +114,6 @@ class Lifecycle {
   bool EndOrHold(const std::string& cause, const Keep& keep);
   void SetCauseWithSteps(const std::string& cause);
   void CountFailure(const std::string& cause);
-  std::string StepsSince() const;
 
   const RunConfig& config_;
   RunJournal& journal_;
@@ -115,8 +122,8 @@ class Lifecycle {
   Owner& owner_;
   RunState state_ = RunState::kWaiting;
   std::string cause_;
-  std::string cause_alone_;  // without what became of the steps
-  bool saving_ = false;      // the steps of the last generation
+  std::string cause_alone_;                    // without what became of the steps
+  StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   std::optional<Ending> ending_;
   FailureBackoff backoff_;
 };

@@ -57,6 +57,7 @@ void Members::Open(ConnectionId connection, const PeerId& peer, const std::strin
 void Members::Close(ConnectionId connection) {
   if (Member* member = Of(connection)) {
     member->connected = false;
+    member->held.Clear();
     status_bytes_ -= member->status_json.size();
     member->status_json = std::string();  // with its memory
   }
@@ -104,6 +105,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.state = hello.paused() ? "paused" : "joining";
   member.connected = true;
   member.connection = connection;
+  member.held = hello.held();
   member.last_heard = now;
   return &member;
 }

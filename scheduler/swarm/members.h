@@ -32,6 +32,7 @@ struct Member {
   ConnectionId connection = 0;  // while connected
   TimePoint last_heard{};
   std::int32_t pipeline = -1, stage = -1;  // in the newest plan
+  control::v1::Held held;                  // of an ended generation; generation 0: nothing
 
   bool placed() const { return stage >= 0; }
   // May be given a stage now.

@@ -42,6 +42,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, &journal_, &lifecycle_, &reaction_),
+      held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, faults_, artefacts_, uploads_,
@@ -52,7 +53,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
-  closing_.Look();
+  held_.Look();
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
   const bool changed = lifecycle_.state() != before;
@@ -64,6 +65,7 @@ Status SwarmStateImpl::Restore(std::string_view event) {
   SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
   if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
   lifecycle_.Restore(stored);
+  if (std::holds_alternative<PlanMade>(stored)) held_.Restored();
   return Status::Ok();
 }
 
@@ -195,18 +197,25 @@ void SwarmStateImpl::TryPlan() {
 
 void SwarmStateImpl::BeginGeneration(PlacementPlan positions) {
   if (!history_.started()) journal_.Record(RunStarted{});
+  const std::optional<std::uint64_t> in_place = held_.InPlace(positions);
+  held_.BeginGeneration(in_place);
   plan_.Adopt(std::move(positions));
   journal_.StoreLosses();
-  journal_.Record(PlanMade{history_.generation() + 1, history_.checkpoint().step});
+  std::vector<PeerId> hosts;
+  for (const auto& pipeline : plan_.positions()) {
+    hosts.insert(hosts.end(), pipeline.begin(), pipeline.end());
+  }
+  journal_.Record(PlanMade{history_.generation() + 1, in_place.value_or(history_.checkpoint().step),
+                           std::move(hosts)});
   uploads_.BeginGeneration();
   applied_.BeginGeneration();
   steps_.BeginGeneration();
   const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
-  SendPlan();
+  SendPlan(in_place.has_value());
 }
 
-void SwarmStateImpl::SendPlan() {
+void SwarmStateImpl::SendPlan(bool in_place) {
   reaction_.Add(PlanOut{plan_.positions()});
   const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
                                               plan_.positions(), plan_.lans(), members_);
@@ -215,7 +224,8 @@ void SwarmStateImpl::SendPlan() {
     if (!member.connected) continue;
     control::v1::SchedulerMessage message;
     *message.mutable_plan() = common;
-    if (member.placed()) {
+    message.mutable_plan()->set_in_place(in_place);
+    if (member.placed() && !in_place) {
       const auto stage = static_cast<std::uint32_t>(member.stage);
       for (auto& artefact : StageArtefacts(config_, stage, weights, initial_)) {
         *message.mutable_plan()->add_artefacts() = std::move(artefact);
@@ -232,7 +242,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   for (const Member* const member : plan_.Hosts()) {
     if (!member->connected) continue;
     control::v1::SchedulerMessage told = message;
-    closing_.Fill(*member, told.mutable_abort());
+    held_.Fill(*member, told.mutable_abort());
     reaction_.Send(*member, std::move(told));
   }
   journal_.StoreLosses();

@@ -10,6 +10,7 @@
 //   SwarmArtefacts     what the run hands out, and what of it is lost
 //   CheckpointUploads  who saves
 //   ClosingCheckpoint  who saves what a broken generation made
+//   HeldSteps          what becomes of that
 //   AppliedChecks      what must be equal after a step
 //   TrainingSteps      the steps
 //   SwarmView          what the run shows
@@ -25,6 +26,7 @@
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/closing_checkpoint.h"
+#include "scheduler/swarm/held_steps.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
@@ -71,9 +73,10 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
 
   void TryPlan();
   void BeginGeneration(PlacementPlan positions);
-  void SendPlan();
-  bool SaveSteps(const Keep& keep) override {
-    return closing_.Begin(keep, steps_.times().seconds());
+  void SendPlan(bool in_place);
+  StepsFate KeepSteps(const Keep& keep) override {
+    if (steps_.last_apply()) held_.NoteApply(*steps_.last_apply());
+    return held_.Begin(keep, steps_.times().seconds());
   }
   void GenerationEnded(const std::string& reason) override;
   void Finish();
@@ -93,6 +96,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   SwarmArtefacts artefacts_;
   CheckpointUploads uploads_;
   ClosingCheckpoint closing_;
+  HeldSteps held_;
   AppliedChecks applied_;
   TrainingSteps steps_;
   const SwarmView view_;

@@ -233,6 +233,9 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
   apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(decision_.check_weights);
   apply->set_skip(!lost_.empty());
+  last_apply_ = *apply;
+  last_apply_->set_checkpoint(false);  // who hears of it late saves otherwise
+  last_apply_->set_check_weights(false);
   for (const Member* const member : plan_.Hosts()) {
     apply->set_upload(decision_.checkpoint && uploads_.Uploads(*member));
     reaction_.Send(*member, message);

@@ -47,6 +47,8 @@ class TrainingSteps {
   void ReduceIfReady();
 
   const StepTimes& times() const { return times_; }
+  // What was ordered for the newest step; none in this life of the scheduler: that of no step.
+  const std::optional<control::v1::Apply>& last_apply() const { return last_apply_; }
   // Of the newest step that was reduced, by stage.
   const std::vector<control::v1::StageTiming>& timings() const { return timings_; }
   const ReportedValues& values() const { return values_; }
@@ -88,6 +90,7 @@ class TrainingSteps {
   LineRates line_rates_;
   ReportedValues values_;
   StepTimes times_;
+  std::optional<control::v1::Apply> last_apply_;
   std::vector<control::v1::StageTiming> timings_;
 };
 

@@ -2,6 +2,7 @@
 from the last checkpoint as soon as it can."""
 
 import json
+import signal
 import time
 
 import harness
@@ -94,7 +95,11 @@ class FailureTest(harness.SwarmTest):
             for step in (7, 19):
                 swarm.wait_step(step, but=gone)
                 victim = swarm.peer_at(stage=1 if gone else 0, pipeline=1)
-                swarm.peers[victim].kill()
+                # A process that is killed, and one that only stands still.
+                if gone:
+                    swarm.peers[victim].signal(signal.SIGSTOP)
+                else:
+                    swarm.peers[victim].kill()
                 gone.append(victim)
                 broken = swarm.wait_run(lambda r: r["state"] == "paused", PAUSED_WITHIN, "paused",
                                         but=gone)
@@ -110,6 +115,8 @@ class FailureTest(harness.SwarmTest):
             swarm.export(self.folder / "out")
             self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
                              (self.folder / "calm.out/model.safetensors").read_bytes())
+            for name in gone:
+                swarm.peers[name].kill()
             swarm.stop()
 
     def test_a_peer_without_memory_says_what_fills_it_and_stays(self):
@@ -142,8 +149,39 @@ class FailureTest(harness.SwarmTest):
             self.assertEqual(swarm.peer_status("tight")["device"], "cpu, fp32")
             swarm.stop()
 
-    def test_a_killed_scheduler_continues_its_run(self):
-        # Peers find it again under the same port.
+    def test_a_killed_scheduler_costs_no_step(self):
+        """Peers keep their stages and find it again under the same port; the run goes on in place:
+        its losses and weights are those of a run that nobody disturbed."""
+        options = {"stages": 2, "pipelines": 1, "steps": 60, "micro_batches": 4,
+                   "checkpoint_every": 1000}
+        calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
+        port = harness.free_port()
+        with Swarm(self.folder / "s", network={"listen": f"127.0.0.1:{port}"}, **options) as swarm:
+            swarm.start()
+            for step in (9, 21, 40):
+                swarm.wait_step(step)
+                before = swarm.status()
+                swarm.scheduler.kill()
+                # The peers stay, and say what they wait for.
+                def all_wait():
+                    statuses = swarm.peer_statuses().values()
+                    return all(s["state"] != "training" and s["stateReasons"] for s in statuses)
+                wait_for(all_wait, PAUSED_WITHIN + 5, "peers notice")
+                held = [s["swarm"]["step"] for s in swarm.peer_statuses().values()]
+                swarm.start_scheduler()
+                again = swarm.wait_state("training", 40)
+                self.assertGreaterEqual(again["step"], max(held))
+                self.assertEqual(again["checkpointStep"], 0)
+                self.assertEqual(again["id"], before["run"]["id"])
+                self.assertEqual(again["generation"], before["run"]["generation"] + 1)
+            swarm.wait_finished()
+            self.assertEqual(swarm.run()["losses"], calm)
+            swarm.export(self.folder / "out")
+            self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
+                             (self.folder / "calm.out/model.safetensors").read_bytes())
+            swarm.stop()
+
+    def test_a_scheduler_that_comes_back_with_new_peers_goes_on_from_its_checkpoint(self):
         port = harness.free_port()
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
                    checkpoint_every=10, network={"listen": f"127.0.0.1:{port}"}) as swarm:
@@ -151,17 +189,16 @@ class FailureTest(harness.SwarmTest):
             self.wait_checkpoint(swarm)
             before = swarm.status()
             swarm.scheduler.kill()
-            # The peers stay, and say what they wait for.
-            def all_wait():
-                statuses = swarm.peer_statuses().values()
-                return all(s["state"] != "training" and s["stateReasons"] for s in statuses)
-            wait_for(all_wait, PAUSED_WITHIN + 5, "peers notice")
+            for name in list(swarm.peers):
+                swarm.peers[name].kill()
             swarm.start_scheduler()
-            again = swarm.run()
+            for name in list(swarm.peers):
+                swarm.start_peer(name)
+            again = swarm.wait_state("training", 40)
             self.assertGreaterEqual(again["checkpointStep"], 10)
-            self.assertEqual(swarm.status()["run"]["id"], before["run"]["id"])
+            self.assertEqual(again["id"], before["run"]["id"])
             common = again["checkpointStep"]
-            self.assertEqual(swarm.run()["losses"][:common], before["run"]["losses"][:common])
+            self.assertEqual(again["losses"][:common], before["run"]["losses"][:common])
             swarm.wait_finished()
             self.assert_same_steps(swarm, 60)
             swarm.stop()

@@ -243,6 +243,8 @@ class StageHostTest : public testing::Test {
     apply.set_check_weights(true);
     apply.set_skip(skip_);
     if (skip_) apply.set_global_norm(std::nan(""));
+    order_ = apply;
+    if (!apply_) return 0;
     On([&] { host_->OnApply(apply); });
     const control::v1::Applied applied = WaitFor(PeerMessage::kApplied).applied();
     EXPECT_EQ(applied.step(), step);
@@ -268,6 +270,8 @@ class StageHostTest : public testing::Test {
   std::unique_ptr<StageHost> host_;
   bool checkpoint_ = true;  // every step ends with one
   bool skip_ = false;
+  bool apply_ = true;
+  control::v1::Apply order_;  // of the newest step
 };
 
 TEST_F(StageHostTest, TrainsSavesUploadsAndResumesToTheBit) {
@@ -379,6 +383,82 @@ TEST_F(StageHostTest, WhatItHoldsIsSavedWhenTheGenerationEnds) {
   // What it does not hold it does not save.
   EXPECT_THAT(close(2, true).error(), HasSubstr("its stage is that of 3 steps, not of 2"));
   EXPECT_EQ(told, 2);
+}
+
+TEST_F(StageHostTest, GoesOnInPlaceWithoutFetchingToTheSameWeights) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  const std::uint64_t after = Step(1);
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  const std::size_t fetches = client_.offsets.size();
+  // The scheduler goes when all have agreed on the step, and comes back to order it.
+  apply_ = false;
+  Step(1);
+  On([this] { host_->Hold(); });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
+  On([this] {
+    EXPECT_TRUE(host_->synced());
+    EXPECT_EQ(host_->last_apply()->step(), 0u);
+    control::v1::Apply other = order_;
+    other.set_step(2);
+    host_->ApplyHeld(other);
+    EXPECT_EQ(host_->held(), 1u);
+    host_->ApplyHeld(order_);
+  });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 2; }));
+  apply_ = true;
+
+  control::v1::Plan plan = MakePlan(2);
+  plan.set_in_place(true);
+  plan.clear_artefacts();
+  On([&] {
+    EXPECT_FALSE(host_->synced());
+    owner_.told.clear();
+    auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    next->StartInPlace(host_.get());
+    host_ = std::move(next);
+  });
+  EXPECT_EQ(WaitFor(PeerMessage::kPlanReady).plan_ready().generation(), 3u);
+  EXPECT_EQ(client_.offsets.size(), fetches);
+  Step(2);
+  const std::uint64_t third = Step(3);
+
+  // The same without an interruption.
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  EXPECT_EQ(Step(1), after);
+  Step(2);
+  EXPECT_EQ(Step(3), third);
+}
+
+TEST_F(StageHostTest, APlanInPlaceNeedsWhatItSays) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  On([this] { host_->Hold(); });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
+  const auto fails = [this](const control::v1::Plan& plan) {
+    On([&] {
+      owner_.told.clear();
+      StageHost next(resources_, &owner_, plan, plan.positions(0));
+      next.StartInPlace(host_.get());
+    });
+    return WaitFor(PeerMessage::kPlanFailed).plan_failed().error();
+  };
+  control::v1::Plan plan = MakePlan(2);
+  plan.set_in_place(true);
+  EXPECT_THAT(fails(plan), HasSubstr("does not hold its stage after 2 steps"));
+  plan.set_resume_step(1);
+  plan.mutable_config()->set_seed(99);
+  EXPECT_THAT(fails(plan), HasSubstr("of another place or configuration"));
+  plan.clear_artefacts();
+  EXPECT_THAT(FailureOf(plan), HasSubstr("holds no stage any more"));
 }
 
 TEST_F(StageHostTest, AStageThatIsNotLoadedCannotBeSaved) {

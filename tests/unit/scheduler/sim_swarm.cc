@@ -92,7 +92,6 @@ void SimSwarm::Connect(std::size_t index) {
   peer.connection = ++last_connection_;
   ++peer.life;
   ++peer.epoch;
-  peer.stage = peer.pipeline = -1;
   Feed(PeerConnected{peer.connection, peer.id, "10.0.0." + std::to_string(index % 250)});
   PeerMessage hello;
   hello.mutable_hello()->set_protocol(net::kProtocolVersion);
@@ -103,6 +102,19 @@ void SimSwarm::Connect(std::size_t index) {
   hello.mutable_hello()->set_device("cpu");
   hello.mutable_hello()->set_memory_bytes(peer.memory_bytes);
   hello.mutable_hello()->set_paused(peer.paused);
+  if (peer.forgets) peer.holds = false;
+  if (!peer.holds) peer.stage = peer.pipeline = -1;
+  if (peer.holds) {
+    control::v1::Held* held = hello.mutable_hello()->mutable_held();
+    held->set_generation(peer.generation);
+    held->set_step(peer.applied);
+    held->set_pipeline(static_cast<std::uint32_t>(peer.pipeline));
+    held->set_stage(static_cast<std::uint32_t>(peer.stage));
+    held->mutable_losses()->Add(peer.losses.begin(), peer.losses.end());
+    held->set_synced(peer.synced);
+    *held->mutable_last_apply() = peer.last_apply;
+  }
+  peer.working = true;  // nothing of the former plan
   Say(index, hello);
   Heartbeat(&peer);
 }
@@ -121,11 +133,22 @@ void SimSwarm::Heartbeat(SimPeer* peer) {
 void SimSwarm::Kill(std::size_t index) {
   SimPeer& peer = Peer(index);
   if (!peer.alive) return;
-  peer.alive = false;
+  peer.alive = peer.holds = false;
   ++peer.epoch;
   At(Delay(50), [this, connection = peer.connection, life = scheduler_life_] {
     if (life == scheduler_life_) Feed(PeerDisconnected{connection, "connection reset"});
   });
+}
+
+void SimSwarm::CutOff(std::size_t index) {
+  SimPeer& peer = Peer(index);
+  ++peer.life;
+  ++peer.epoch;
+  peer.working = true;
+  At(Delay(50), [this, connection = peer.connection] {
+    Feed(PeerDisconnected{connection, "connection reset"});
+  });
+  peer.connection = 0;
 }
 
 void SimSwarm::Say(std::size_t index, PeerMessage message) {
@@ -192,6 +215,7 @@ void SimSwarm::CheckMayUpload(const SendTo& send) {
   const SimPeer* peer = ByConnection(send.connection);
   if (peer == nullptr || !send.message.has_plan()) return;
   const bool placed = send.message.plan().artefacts_size() > 0;
+  if (send.message.plan().in_place()) return;
   EXPECT_EQ(uploaders_.contains(peer->id), placed) << peer->name;
 }
 
@@ -226,6 +250,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
         done.mutable_sync_done()->set_factor_values(400);
       }
       peer->reduces.push_back(message.reduce());
+      peer->synced = true;
       Answer(peer, 30, done);
       return;
     }
@@ -259,6 +284,12 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
 void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   EXPECT_GT(plan.generation(), peer->generation);
   ++peer->epoch;
+  if (plan.in_place()) {
+    EXPECT_TRUE(peer->holds || peer->stage < 0) << peer->name;
+    EXPECT_TRUE(!peer->holds || plan.resume_step() == peer->applied);
+  }
+  const control::v1::Plan former = peer->plan;
+  const int former_stage = peer->stage;
   peer->plan = plan;
   peer->generation = plan.generation();
   peer->applied = plan.resume_step();
@@ -271,7 +302,15 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
     peer->stage = static_cast<int>(position.stage());
     peer->pipeline = static_cast<int>(position.pipeline());
   }
+  peer->holds = plan.in_place() && peer->stage >= 0;
+  peer->synced = false;
+  peer->last_apply.Clear();
+  peer->losses.resize(plan.resume_step());
   if (peer->stage < 0) return;
+  if (plan.in_place()) {
+    EXPECT_EQ(peer->stage, former_stage);
+    *peer->plan.mutable_artefacts() = former.artefacts();  // whose names it saves
+  }
   PeerMessage ready;
   ready.mutable_plan_ready()->set_generation(plan.generation());
   Answer(peer, 500, ready);
@@ -304,6 +343,13 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   EXPECT_TRUE(std::isfinite(apply.loss()) && std::isfinite(apply.global_norm()));
   peer->plans.erase(peer->applied);
   ++peer->applied;
+  peer->holds = true;
+  peer->losses.push_back(apply.loss());
+  peer->synced = false;
+  peer->last_apply = apply;
+  peer->last_apply.clear_checkpoint();
+  peer->last_apply.clear_upload();
+  peer->last_apply.clear_check_weights();
   peer->working = false;
   PeerMessage message;
   control::v1::Applied* applied = message.mutable_applied();
@@ -350,13 +396,22 @@ void SimSwarm::Save(SimPeer* peer, std::uint64_t step, bool upload) {
 void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
   peer->last_abort = abort.reason();
   ++peer->epoch;
-  if (abort.generation() == peer->generation && abort.save_step() > 0) {
-    peer->closings.push_back(abort);
-    EXPECT_EQ(abort.save_step(), peer->applied);
-    Save(peer, abort.save_step(), abort.upload());
-  } else {
+  peer->working = true;  // until the next plan
+  peer->holds = abort.generation() == peer->generation && abort.hold_step() > 0;
+  if (!peer->holds) {
     peer->stage = peer->pipeline = -1;
+    return;
   }
+  if (abort.has_apply() && peer->synced && abort.apply().step() == peer->applied) {
+    ++peer->applied;
+    peer->losses.push_back(abort.apply().loss());
+    peer->last_apply = abort.apply();
+    peer->synced = false;
+  }
+  EXPECT_EQ(abort.hold_step(), peer->applied);
+  if (!abort.save()) return;
+  peer->closings.push_back(abort);
+  Save(peer, abort.hold_step(), abort.upload());
 }
 
 void SimSwarm::RestartScheduler(bool reconnect) {
@@ -368,6 +423,7 @@ void SimSwarm::RestartScheduler(bool reconnect) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (!peers_[i]->alive) continue;
     ++peers_[i]->epoch;
+    peers_[i]->working = true;
     At(Delay(1000), [this, i] {
       if (Peer(i).alive) Connect(i);
     });

@@ -44,6 +44,11 @@ struct SimPeer {
   bool working = false;
   std::string last_abort;
   std::vector<control::v1::Abort> closings;  // that asked it to save
+  bool forgets = false;                      // its process ends with its connection
+  bool holds = false;                        // `applied` steps of `generation`, at its place
+  std::vector<double> losses;                // as it was told, by step
+  bool synced = false;
+  control::v1::Apply last_apply;
   control::v1::RunStatus status;
   control::v1::Plan plan;
   control::v1::Refused refused;
@@ -69,6 +74,8 @@ class SimSwarm {
   void Connect(std::size_t index);
   // The connection breaks (the scheduler hears of it after a delay); the process is gone.
   void Kill(std::size_t index);
+  // The connection breaks; the process lives on.
+  void CutOff(std::size_t index);
   void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
   void Order(AdminCommand::Kind kind);
   void Lose(const std::vector<std::string>& hashes) { Feed(ArtefactsLost{hashes}); }

@@ -426,50 +426,6 @@ TEST(SwarmFaultsTest, SlowPeersOnlyTakeLonger) {
   EXPECT_EQ(swarm.View().generation, 1u);
 }
 
-// Whoever dies, whenever: with another pipeline no step is trained twice, with one alone the run
-// goes back to its last checkpoint.
-TEST(SwarmFaultsTest, NoStepIsLostWhereEveryStageHasAMemberLeft) {
-  for (std::uint64_t seed = 300; seed < 330; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const std::uint32_t pipelines = seed % 3 == 0 ? 1 : 2, stages = 3;
-    SimSwarm swarm(SimConfig(stages, pipelines), seed);
-    const std::size_t peers = stages * pipelines + 1;
-    for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
-    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 2 + seed % 7; }));
-    swarm.RunFor(std::chrono::milliseconds(random() % 700));
-    const auto stage = static_cast<int>(random() % stages);
-    const auto pipeline = static_cast<int>(random() % pipelines);
-    swarm.Kill(PeerAt(&swarm, peers, pipeline, stage));
-    ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
-    const RunView broken = swarm.View();
-    EXPECT_THAT(broken.reason, HasSubstr(pipelines > 1 ? "are being saved by those who are left"
-                                                       : "are trained again"));
-    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
-    EXPECT_EQ(swarm.View().step, pipelines > 1 ? broken.step : broken.checkpoint_step);
-    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-    EXPECT_EQ(swarm.View().losses.size(), 30u);
-  }
-}
-
-// A broken link kills nobody: one pipeline loses nothing either.
-TEST(SwarmFaultsTest, NoStepIsLostWithALink) {
-  SimSwarm swarm(SimConfig(3, 1), 331);
-  for (int i = 0; i < 3; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
-  const std::size_t lower = PeerAt(&swarm, 3, 0, 0), upper = PeerAt(&swarm, 3, 0, 1);
-  PeerMessage message;
-  message.mutable_link_broken()->set_generation(swarm.View().generation);
-  const PeerId& other = swarm.Peer(upper).id;
-  message.mutable_link_broken()->set_peer(other.key.data(), other.key.size());
-  message.mutable_link_broken()->set_error("reset");
-  swarm.Say(lower, message);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
-  const std::uint64_t reached = swarm.View().step;
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
-  EXPECT_EQ(swarm.View().step, reached);
-}
-
 class SwarmChaos : public ::testing::TestWithParam<int> {};
 
 // Peers die and return at random, the scheduler restarts now and then; the run always ends, with

@@ -24,6 +24,9 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"run","run":"0000000000000012","config":"fedcba9876543210"})"},
       {RunStarted{}, R"({"type":"started"})"},
       {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
+      {PlanMade{4, 20, {PeerId{{0xab}}, PeerId{}}},
+       R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
+           std::string(64, '0') + R"("]})"},
       {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
       {HeldOutMeasured{100, 2.5}, R"({"type":"held_out","step":100,"loss":2.5})"},
       {StepSkipped{4, "why"}, R"({"type":"skipped","step":4,"cause":"why"})"},

@@ -30,27 +30,34 @@ TEST(Lifecycle, AnInterruptionSaysWhatItUndoesAndWaits) {
   EXPECT_EQ(parts.ends.size(), 1u);
 }
 
-TEST(Lifecycle, NothingIsPlannedWhileStepsAreSaved) {
-  for (const char* trouble : {"", "peer anna cannot save"}) {
-    SwarmParts parts(1, 1);
-    parts.Join(1);
-    parts.Train();
-    parts.Apply(3);
-    parts.lifecycle.Interrupt("a cause");
-    EXPECT_EQ(parts.lifecycle.cause(),
-              "a cause; 3 steps since the start are being saved by those who are left");
-    EXPECT_THAT(parts.ends, ElementsAre(parts.lifecycle.cause()));
-    parts.Wait(std::chrono::hours(1));
-    EXPECT_FALSE(parts.lifecycle.MayPlan());
-    const bool saved = *trouble == '\0';
-    if (saved) parts.journal.Record(CheckpointMade{3, {}});
-    parts.lifecycle.StepsSaved(trouble);
-    EXPECT_EQ(parts.lifecycle.cause(),
-              saved ? "a cause; no step is lost"
-                    : "a cause; 3 steps since the start are trained again (they could not be "
-                      "saved: peer anna cannot save)");
-    EXPECT_TRUE(parts.lifecycle.MayPlan());
-  }
+TEST(Lifecycle, NothingIsPlannedWhileStepsAreAwaitedOrSaved) {
+  SwarmParts parts(1, 1);
+  parts.Join(1);
+  parts.Train();
+  parts.Apply(3);
+  parts.lifecycle.Interrupt("a cause");
+  EXPECT_EQ(parts.lifecycle.cause(),
+            "a cause; 3 steps since the start are kept: all peers are here and hold them");
+  EXPECT_THAT(parts.ends, ElementsAre(parts.lifecycle.cause()));
+  parts.Wait(std::chrono::hours(1));
+  EXPECT_TRUE(parts.lifecycle.MayPlan());
+  parts.lifecycle.SetStepsFate(StepsFate::kAwaited, "");
+  EXPECT_EQ(parts.lifecycle.cause(),
+            "a cause; 3 steps since the start are kept if peers that hold them come back");
+  EXPECT_FALSE(parts.lifecycle.MayPlan());
+  parts.lifecycle.SetStepsFate(StepsFate::kBeingSaved, "");
+  EXPECT_EQ(parts.lifecycle.cause(),
+            "a cause; 3 steps since the start are being saved by those who are left");
+  EXPECT_FALSE(parts.lifecycle.MayPlan());
+  parts.lifecycle.SetStepsFate(StepsFate::kTrainedAgain, "peer anna cannot save");
+  EXPECT_EQ(parts.lifecycle.cause(),
+            "a cause; 3 steps since the start are trained again (they could not be saved: peer "
+            "anna cannot save)");
+  EXPECT_TRUE(parts.lifecycle.MayPlan());
+  parts.journal.Record(CheckpointMade{3, {}});
+  parts.lifecycle.SetStepsFate(StepsFate::kSaved, "");
+  EXPECT_EQ(parts.lifecycle.cause(), "a cause; no step is lost");
+  EXPECT_TRUE(parts.lifecycle.MayPlan());
 }
 
 TEST(Lifecycle, InterruptionsWithoutProgressHoldTheRun) {

@@ -12,6 +12,7 @@
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/closing_checkpoint.h"
+#include "scheduler/swarm/held_steps.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/membership.h"
 #include "scheduler/swarm/plan_messages.h"
@@ -30,7 +31,7 @@ struct SwarmParts : Lifecycle::Owner {
   }
   ~SwarmParts() override = default;
 
-  bool SaveSteps(const Keep& keep) override { return closing.Begin(keep, step_seconds); }
+  StepsFate KeepSteps(const Keep& keep) override { return held.Begin(keep, step_seconds); }
   void GenerationEnded(const std::string& reason) override {
     ends.push_back(reason);
     uploads.EndGeneration();
@@ -96,6 +97,7 @@ struct SwarmParts : Lifecycle::Owner {
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
   ClosingCheckpoint closing{config, initial, plan, &journal, &lifecycle, &reaction};
+  HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, &reaction};
   double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads};
   TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};

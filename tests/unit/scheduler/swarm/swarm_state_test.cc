@@ -399,6 +399,7 @@ TEST(RestartTest, RunGoesOnFromTheLastCheckpoint) {
   SimSwarm swarm(SimConfig(2, 1), 11);
   AddPeers(&swarm, 3);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 17; }));
+  for (std::size_t i = 0; i < 3; ++i) swarm.Peer(i).forgets = true;
   swarm.RestartScheduler(true);
   EXPECT_EQ(swarm.View().state, RunState::kPaused);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));

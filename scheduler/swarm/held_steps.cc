@@ -1,0 +1,279 @@
+#include "scheduler/swarm/held_steps.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "common/log.h"
+#include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
+
+namespace shoal::scheduler {
+namespace {
+
+bool MayKeepAnyStep(const RunConfig& config) {
+  if (config.pipelines == 1) return true;
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return method.ok() && !method->traits.prepares_checkpoints;
+}
+
+// Whether it is the order that led to so many applied steps.
+bool Knows(const control::v1::Apply& apply, std::uint64_t step) {
+  return apply.labels() > 0 && apply.step() + 1 == step;
+}
+
+}  // namespace
+
+HeldSteps::HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan,
+                     RunJournal* journal, Lifecycle* lifecycle, ClosingCheckpoint* closing,
+                     Reaction* reaction)
+    : config_(config),
+      members_(*members),
+      plan_(*plan),
+      journal_(*journal),
+      history_(journal->history()),
+      lifecycle_(*lifecycle),
+      closing_(*closing),
+      reaction_(*reaction),
+      possible_(MayKeepAnyStep(config)) {}
+
+// Who is one step behind has only not heard its Apply.
+bool HeldSteps::Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const {
+  if (member == nullptr || !member->connected) return false;
+  const control::v1::Held& held = member->held;
+  const bool behind = held.synced() && held.step() + 1 == step_ && Knows(last_apply_, step_);
+  return held.generation() == history_.generation() && (held.step() == step_ || behind) &&
+         held.pipeline() == pipeline && held.stage() == stage;
+}
+
+// A member of the stage lost its connection, but perhaps not its process.
+bool HeldSteps::MayReturn(std::uint32_t stage) const {
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    const Member* const member = plan_.At(p, stage);
+    if (member != nullptr && !member->connected) return true;
+  }
+  return false;
+}
+
+HeldSteps::Coverage HeldSteps::Covered() const {
+  Coverage covered{true, true, true};
+  for (std::uint32_t s = 0; s < config_.stages; ++s) {
+    bool any = false;
+    for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+      const Member* const member = plan_.At(p, s);
+      const bool holds = Holds(member, p, s);
+      covered.all = covered.all && holds && member->wants_stage;
+      any = any || (holds && member->save_error.empty());
+    }
+    covered.every_stage = covered.every_stage && any;
+    covered.possible = covered.possible && (any || MayReturn(s));
+  }
+  return covered;
+}
+
+StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
+  phase_ = Phase::kNone;
+  step_ = history_.step();
+  step_seconds_ = step_seconds;
+  until_ = reaction_.now() + kReturnGrace;
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      Member* const member = plan_.At(p, s);
+      if (member == nullptr) continue;
+      member->held.Clear();
+      if (!member->connected || member->peer == keep.without) continue;
+      member->held.set_generation(history_.generation());
+      member->held.set_step(step_);
+      member->held.set_pipeline(p);
+      member->held.set_stage(s);
+    }
+  }
+  if (!possible_ || !keep.steps || step_ <= history_.checkpoint().step) {
+    return StepsFate::kTrainedAgain;
+  }
+  return Decide();
+}
+
+StepsFate HeldSteps::Decide() {
+  phase_ = Phase::kNone;
+  const Coverage covered = Covered();
+  if (covered.all && tried_in_place_ != step_ && !history_.held()) {
+    phase_ = Phase::kKept;
+    return StepsFate::kKept;
+  }
+  if (covered.every_stage) {
+    return closing_.Begin(step_, step_seconds_) ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
+  }
+  if (!covered.possible || reaction_.now() >= until_) return StepsFate::kTrainedAgain;
+  phase_ = Phase::kAwaiting;
+  return StepsFate::kAwaited;
+}
+
+void HeldSteps::Fill(const Member& member, control::v1::Abort* abort) const {
+  if (phase_ == Phase::kNone && !closing_.saving()) return;
+  if (member.held.generation() != history_.generation()) return;
+  abort->set_hold_step(step_);
+  if (Knows(last_apply_, step_)) *abort->mutable_apply() = last_apply_;
+  closing_.Fill(member, abort);
+}
+
+// Members that are one step behind, which they are told of next.
+std::set<PeerId> HeldSteps::CatchUp() {
+  std::set<PeerId> behind;
+  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      Member* const member = plan_.At(p, s);
+      if (!Holds(member, p, s) || member->held.step() == step_) continue;
+      member->held.set_step(step_);
+      behind.insert(member->peer);
+    }
+  }
+  return behind;
+}
+
+// What they hold they keep, and save if that is decided.
+void HeldSteps::Tell(const std::set<PeerId>& behind) {
+  control::v1::SchedulerMessage message;
+  message.mutable_abort()->set_generation(history_.generation());
+  message.mutable_abort()->set_reason(lifecycle_.cause());
+  for (const Member* const member : plan_.Hosts()) {
+    if (!member->connected) continue;
+    control::v1::SchedulerMessage told = message;
+    Fill(*member, told.mutable_abort());
+    const bool news = told.abort().save() || behind.contains(member->peer);
+    if (news && told.abort().hold_step() > 0) reaction_.Send(*member, std::move(told));
+  }
+}
+
+void HeldSteps::Look() {
+  if (restored_) return LookRestored();
+  if (phase_ == Phase::kNone) return closing_.Look();
+  const Coverage covered = Covered();
+  const bool stays = phase_ == Phase::kKept ? covered.all && !history_.held()
+                                            : !covered.every_stage && reaction_.now() < until_;
+  if (stays) return;
+  const std::set<PeerId> behind = CatchUp();
+  lifecycle_.SetStepsFate(Decide(), "");
+  Tell(behind);
+}
+
+std::optional<std::uint64_t> HeldSteps::InPlace(const PlacementPlan& positions) const {
+  if (phase_ != Phase::kKept || positions != plan_.positions() || !Covered().all) {
+    return std::nullopt;
+  }
+  return step_;
+}
+
+void HeldSteps::BeginGeneration(std::optional<std::uint64_t> in_place) {
+  phase_ = Phase::kNone;
+  restored_ = false;
+  if (in_place) tried_in_place_ = in_place;
+}
+
+// ---- after a restart of the scheduler
+
+// Whether a peer that came back holds so many steps, or all but their last Apply.
+bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
+  const control::v1::Held& held = member.held;
+  if (held.stage() >= config_.stages || held.pipeline() >= config_.pipelines) return false;
+  const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
+  const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
+  return place < hosts.size() && hosts[place] == member.peer && member.connected &&
+         held.generation() == history_.generation() &&
+         (held.step() == step || (held.synced() && held.step() + 1 == step));
+}
+
+// The most steps that peers which came back hold together: at all positions, or of every stage.
+std::optional<std::uint64_t> HeldSteps::StepOfReturned(bool all) const {
+  std::set<std::uint64_t, std::greater<>> steps;
+  for (const auto& [peer, member] : members_.all()) steps.insert(member.held.step());
+  for (const std::uint64_t step : steps) {
+    if (step <= history_.checkpoint().step || step > config_.steps) continue;
+    std::set<std::pair<std::uint32_t, std::uint32_t>> places;
+    std::set<std::uint32_t> stages;
+    for (const auto& [peer, member] : members_.all()) {
+      if (!Counts(member, step)) continue;
+      places.emplace(member.held.stage(), member.held.pipeline());
+      stages.insert(member.held.stage());
+    }
+    const bool whole = all ? places.size() == std::size_t{config_.stages} * config_.pipelines
+                           : stages.size() == config_.stages;
+    if (whole) return step;
+  }
+  return std::nullopt;
+}
+
+// Losses of steps that were not stored, and the last Apply: as all holders know them, if they
+// agree.
+bool HeldSteps::TakeLosses(std::uint64_t step) {
+  std::vector<double> losses;
+  const control::v1::Apply* apply = nullptr;
+  for (const auto& [peer, member] : members_.all()) {
+    const control::v1::Held& held = member.held;
+    if (!Counts(member, step) || held.step() != step) continue;
+    std::vector<double> own;
+    for (std::uint64_t t = history_.step(); t < step; ++t) {
+      const std::uint64_t at = t - held.first_loss();
+      if (t < held.first_loss() || at >= static_cast<std::uint64_t>(held.losses_size())) break;
+      own.push_back(held.losses(static_cast<int>(at)));
+    }
+    if (own.size() != step - std::min(step, history_.step())) return false;
+    const bool first = apply == nullptr;
+    if (!first &&
+        (own != losses || held.last_apply().SerializeAsString() != apply->SerializeAsString())) {
+      return false;
+    }
+    losses = std::move(own);
+    apply = &held.last_apply();
+  }
+  const bool fits = apply != nullptr && std::isfinite(apply->global_norm()) &&
+                    apply->step() + 1 == step &&
+                    apply->learning_rate() == LearningRate(config_, apply->step());
+  last_apply_ = fits ? *apply : control::v1::Apply();
+  for (const double loss : losses) journal_.AddLoss(loss);
+  journal_.StoreLosses();
+  return true;
+}
+
+// Whoever holds the step is at its place again.
+void HeldSteps::Adopt(std::uint64_t step) {
+  PlacementPlan positions(config_.pipelines, std::vector<PeerId>(config_.stages));
+  for (const auto& [peer, member] : members_.all()) {
+    if (Counts(member, step)) positions[member.held.pipeline()][member.held.stage()] = peer;
+  }
+  plan_.Adopt(std::move(positions));
+  step_ = step;
+}
+
+void HeldSteps::LookRestored() {
+  if (lifecycle_.state() != RunState::kPaused || !possible_) {
+    restored_ = false;
+    return;
+  }
+  const bool any = std::ranges::any_of(members_.all(), [&](const auto& entry) {
+    return Counts(entry.second, entry.second.held.step());
+  });
+  if (!any && !returning_since_) return;
+  if (!returning_since_) returning_since_ = reaction_.now();
+  const bool late = reaction_.now() - *returning_since_ >= kRestartGrace;
+  std::optional<std::uint64_t> step = StepOfReturned(true);
+  if (!step && late) step = StepOfReturned(false);
+  if (!step && !late) return lifecycle_.SetStepsFate(StepsFate::kAwaited, "");
+  restored_ = false;
+  until_ = reaction_.now();
+  StepsFate fate = StepsFate::kTrainedAgain;
+  std::set<PeerId> behind;
+  if (step && TakeLosses(*step)) {
+    SHOAL_LOG(kInfo, "scheduler", "steps.returned", {"step", *step},
+              {"checkpoint", history_.checkpoint().step});
+    Adopt(*step);
+    behind = CatchUp();
+    fate = Decide();
+  }
+  lifecycle_.SetStepsFate(fate, "");
+  Tell(behind);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,94 @@
+// HeldSteps: what members still hold of the steps of a generation that ended, and so what becomes
+// of those that no checkpoint has.
+//
+// Members keep their stage in memory when a generation ends, and when the scheduler is gone. If all
+// positions are held, the next generation goes on in place: nobody loads or sends anything. If at
+// least every stage is held, the holders save a closing checkpoint. If not, peers get a moment to
+// come back; then the run goes back to its last checkpoint. Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
+#define SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/plan/placement.h"
+#include "scheduler/swarm/closing_checkpoint.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class HeldSteps {
+ public:
+  // All outlive it.
+  HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan, RunJournal* journal,
+            Lifecycle* lifecycle, ClosingCheckpoint* closing, Reaction* reaction);
+
+  // A generation was begun before the scheduler was started again.
+  void Restored() { restored_ = true; }
+  // The generation of the newest plan has ended. `step_seconds`: of a step; 0: not known.
+  StepsFate Begin(const Keep& keep, double step_seconds);
+  // What a member is told with that.
+  void Fill(const Member& member, control::v1::Abort* abort) const;
+  // The newest step was ordered to be applied so.
+  void NoteApply(const control::v1::Apply& apply) { last_apply_ = apply; }
+  // With any event: somebody may have come or gone.
+  void Look();
+
+  // The steps from which a generation with these positions goes on in place; nothing: it cannot.
+  std::optional<std::uint64_t> InPlace(const PlacementPlan& positions) const;
+  // A generation begins, in place or not.
+  void BeginGeneration(std::optional<std::uint64_t> in_place);
+
+ private:
+  enum class Phase : std::uint8_t { kNone, kAwaiting, kKept };
+  struct Coverage {
+    bool all = false, every_stage = false;
+    bool possible = false;  // every stage has a member that holds it, or may come back with it
+  };
+
+  bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
+  bool MayReturn(std::uint32_t stage) const;
+  Coverage Covered() const;
+  StepsFate Decide();
+  std::set<PeerId> CatchUp();
+  void Tell(const std::set<PeerId>& behind);
+  void LookRestored();
+  std::optional<std::uint64_t> StepOfReturned(bool all) const;
+  bool Counts(const Member& member, std::uint64_t step) const;
+  bool TakeLosses(std::uint64_t step);
+  void Adopt(std::uint64_t step);
+
+  const RunConfig& config_;
+  Members& members_;
+  SwarmPlan& plan_;
+  RunJournal& journal_;
+  const RunHistory& history_;
+  Lifecycle& lifecycle_;
+  ClosingCheckpoint& closing_;
+  Reaction& reaction_;
+  const bool possible_;  // by the replica method
+
+  Phase phase_ = Phase::kNone;
+  control::v1::Apply last_apply_;
+  std::uint64_t step_ = 0;  // applied ones that are held
+  double step_seconds_ = 0;
+  TimePoint until_{};                            // how long peers may come back
+  std::optional<std::uint64_t> tried_in_place_;  // the newest steps from which that was tried
+  bool restored_ = false;
+  std::optional<TimePoint> returning_since_;  // after a restart
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_

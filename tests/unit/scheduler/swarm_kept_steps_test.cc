@@ -1,0 +1,229 @@
+// Generations that end with steps that no checkpoint has: who still holds them, and where the run
+// goes on.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "common/file.h"
+#include "scheduler/config/swarm_limits.h"
+#include "tests/support/temporary_folder.h"
+#include "unit/scheduler/sim_swarm.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using control::v1::PeerMessage;
+using ::testing::HasSubstr;
+
+// Whoever dies, whenever: with another pipeline no step is trained twice, with one alone the run
+// goes back to its last checkpoint.
+TEST(KeptStepsTest, NoStepIsLostWhereEveryStageHasAMemberLeft) {
+  for (std::uint64_t seed = 300; seed < 330; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const std::uint32_t pipelines = seed % 3 == 0 ? 1 : 2, stages = 3;
+    SimSwarm swarm(SimConfig(stages, pipelines), seed);
+    const std::size_t peers = stages * pipelines + 1;
+    for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 2 + seed % 7; }));
+    swarm.RunFor(std::chrono::milliseconds(random() % 700));
+    const auto stage = static_cast<int>(random() % stages);
+    const auto pipeline = static_cast<int>(random() % pipelines);
+    swarm.Kill(PeerAt(&swarm, peers, pipeline, stage));
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+    const RunView broken = swarm.View();
+    EXPECT_THAT(broken.reason,
+                HasSubstr(pipelines > 1 ? "are being saved by those who are left"
+                                        : "are kept if peers that hold them come back"));
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
+    EXPECT_EQ(swarm.View().step, pipelines > 1 ? broken.step : broken.checkpoint_step);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+  }
+}
+
+// A broken link kills nobody: one pipeline loses nothing either.
+TEST(KeptStepsTest, NoStepIsLostWithALink) {
+  SimSwarm swarm(SimConfig(3, 1), 331);
+  for (int i = 0; i < 3; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+  const std::size_t lower = PeerAt(&swarm, 3, 0, 0), upper = PeerAt(&swarm, 3, 0, 1);
+  PeerMessage message;
+  message.mutable_link_broken()->set_generation(swarm.View().generation);
+  const PeerId& other = swarm.Peer(upper).id;
+  message.mutable_link_broken()->set_peer(other.key.data(), other.key.size());
+  message.mutable_link_broken()->set_error("reset");
+  swarm.Say(lower, message);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  const std::uint64_t reached = swarm.View().step;
+  EXPECT_THAT(swarm.View().reason, HasSubstr("kept: all peers are here and hold them"));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
+  EXPECT_EQ(swarm.View().step, reached);
+  EXPECT_TRUE(swarm.Peer(lower).plan.in_place());
+  EXPECT_TRUE(swarm.Peer(lower).closings.empty());
+  // A second time without a step between: what is in place may be the trouble.
+  message.mutable_link_broken()->set_generation(swarm.View().generation);
+  swarm.Say(lower, message);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  const bool same = swarm.View().step == reached;
+  EXPECT_THAT(swarm.View().reason, HasSubstr(same ? "are being saved" : "are kept"));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  EXPECT_EQ(swarm.View().losses.size(), 30u);
+}
+
+// With one pipeline a stage has one member: if it comes back at once, with its process alive, it
+// still has everything.
+TEST(KeptStepsTest, APeerThatComesBackAtOnceStillHoldsItsSteps) {
+  for (const int seconds : {0, 30}) {
+    SimSwarm swarm(SimConfig(3, 1), 332);
+    for (int i = 0; i < 3; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+    const std::size_t away = PeerAt(&swarm, 3, 0, 1);
+    swarm.CutOff(away);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+    const std::uint64_t reached = swarm.View().step;
+    EXPECT_THAT(swarm.View().reason, HasSubstr("kept if peers that hold them come back"));
+    swarm.RunFor(std::chrono::seconds(seconds));
+    swarm.Connect(away);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
+    // Later the others have been told to let go.
+    EXPECT_EQ(swarm.View().step, seconds == 0 ? reached : 0);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  }
+}
+
+TEST(KeptStepsTest, DoubtfulStepsAreNotKept) {
+  SimSwarm swarm(SimConfig(2, 1), 333);
+  for (int i = 0; i < 2; ++i) swarm.AddPeer();
+  swarm.Peer(1).filter = swarm.Peer(0).filter = [](PeerMessage* message) {
+    if (message->has_step_ready() && message->step_ready().labels() > 0 &&
+        message->step_ready().step() == 5) {
+      message->mutable_step_ready()->set_loss_sum(std::nan(""));
+    }
+    return true;
+  };
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("5 steps since the start are trained again"));
+}
+
+TEST(KeptStepsTest, MethodsThatPrepareCheckpointsGoBack) {
+  for (const auto& [method, keeps] : {std::pair{"average", true},
+                                      {"average:codec=dithered:step=0.3", true},
+                                      {"powersgd", true},
+                                      {"qadam:bits=4", true},
+                                      {"onebit", true},
+                                      {"marsit", false},
+                                      {"qsdp", false},
+                                      {"average:local_steps=8", false}}) {
+    SCOPED_TRACE(method);
+    RunConfig config = SimConfig(2, 2);
+    config.replica_method = method;
+    SimSwarm swarm(config, 334);
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+    swarm.Kill(PeerAt(&swarm, 4, 0, 0));
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+    EXPECT_THAT(swarm.View().reason, HasSubstr(keeps ? "are being saved" : "are trained again"));
+  }
+}
+
+// ---- the scheduler is started again
+
+TEST(KeptStepsTest, AfterARestartOfTheSchedulerPeersGoOnInPlace) {
+  for (std::uint64_t seed = 340; seed < 380; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    const bool two = seed % 2 == 0;
+    SimSwarm swarm(SimConfig(two ? 2 : 4, two ? 2 : 1), seed);
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 3 + seed % 20; }));
+    swarm.RunFor(std::chrono::milliseconds(random() % (seed % 4 < 2 ? 40 : 1000)));
+    const RunView before = swarm.View();
+    std::uint64_t held = 0;  // some may not have heard the last Apply
+    for (std::size_t i = 0; i < 4; ++i) held = std::max(held, swarm.Peer(i).applied);
+    swarm.RestartScheduler(true);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(1)));
+    const RunView after = swarm.View();
+    EXPECT_EQ(after.step, held);
+    EXPECT_TRUE(swarm.Peer(0).plan.in_place());
+    EXPECT_TRUE(swarm.Peer(0).closings.empty());
+    for (std::size_t t = 0; t < std::min(after.losses.size(), before.losses.size()); ++t) {
+      EXPECT_EQ(after.losses[t], before.losses[t]) << t;
+    }
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+  }
+}
+
+TEST(KeptStepsTest, AfterARestartTheOthersSaveWhatOneDoesNotBringBack) {
+  for (const bool liar : {false, true}) {
+    SimSwarm swarm(SimConfig(2, 2), 361);
+    for (int i = 0; i < 5; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+    swarm.RunFor(std::chrono::milliseconds(100));
+    const std::uint64_t reached = swarm.View().step;
+    const std::size_t gone = PeerAt(&swarm, 5, 0, 1), other = PeerAt(&swarm, 5, 1, 1);
+    for (std::size_t i = 0; i < 5; ++i) {
+      ASSERT_TRUE(swarm.Peer(i).stage < 0 || swarm.Peer(i).applied == reached);
+    }
+    swarm.Peer(gone).forgets = true;
+    if (liar) swarm.Peer(other).losses.back() += 1;
+    swarm.RestartScheduler(true);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(2)));
+    // Whose word is right nobody knows: the run goes back.
+    EXPECT_EQ(swarm.View().step, liar ? 0 : reached);
+    EXPECT_EQ(swarm.View().checkpoint_step, liar ? 0 : reached);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  }
+}
+
+TEST(KeptStepsTest, TheDocumentsSayHowLongPeersMayTake) {
+  const auto seconds = [](Duration duration) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) +
+           " s";
+  };
+  const std::string source = test_support::Environment("SHOAL_SOURCE_DIR");
+  const auto operations = ReadFile(source + "/docs/OPERATIONS.md", 1 << 20);
+  const auto architecture = ReadFile(source + "/docs/ARCHITECTURE.md", 1 << 20);
+  ASSERT_TRUE(operations.ok() && architecture.ok());
+  EXPECT_THAT(*operations, HasSubstr("| " + seconds(kReturnGrace) + " to come back"));
+  EXPECT_THAT(*operations, HasSubstr("after " + seconds(kRestartGrace) + " those who are back"));
+  EXPECT_THAT(*operations,
+              HasSubstr("again after " + seconds(kBackoffFirst) + " to " + seconds(kBackoffMax)));
+  EXPECT_THAT(*architecture, HasSubstr("has " + seconds(kReturnGrace) + " to come back"));
+}
+
+// Only the last plan's hosts are believed: a stranger that names a stage and steps is not.
+TEST(KeptStepsTest, AfterARestartAStrangerHoldsNothing) {
+  SimSwarm swarm(SimConfig(2, 1), 362);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().checkpoint_step == 10; }));
+  const std::uint64_t generation = swarm.View().generation;
+  int strangers = 0;
+  for (std::size_t i = 0; i < 4; ++i) {
+    SimPeer& peer = swarm.Peer(i);
+    if (peer.stage >= 0) {
+      swarm.Kill(i);
+    } else {  // the spares
+      peer.holds = true;
+      peer.generation = generation;
+      peer.applied = 28;
+      peer.pipeline = 0;
+      peer.stage = strangers++;
+      peer.losses.assign(28, 0.001);
+      peer.last_apply.set_step(27);
+    }
+  }
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(2)));
+  EXPECT_EQ(swarm.View().step, 10u);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
