@@ -10,7 +10,7 @@
 #include <string_view>
 #include <thread>
 
-#include "client/programs.h"
+#include "client/base/programs.h"
 #include "common/file.h"
 
 namespace shoal::bench {

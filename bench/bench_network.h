@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "client/process.h"
+#include "client/base/process.h"
 #include "common/clock.h"
 #include "common/status.h"
 #include "common/units.h"

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <numeric>
 
-#include "client/terminal.h"
+#include "client/base/terminal.h"
 #include "compression/api/codec.h"
 #include "compression/api/codec_spec.h"
 

@@ -15,8 +15,8 @@
 
 #include "bench/bench_files.h"
 #include "bench/bench_stall.h"
-#include "client/process.h"
-#include "client/programs.h"
+#include "client/base/process.h"
+#include "client/base/programs.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/units.h"

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "bench/packet_switch.h"
-#include "client/failure.h"
+#include "client/base/failure.h"
 #include "common/units.h"
 
 namespace shoal::bench {

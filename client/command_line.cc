@@ -7,7 +7,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "client/failure.h"
+#include "client/base/failure.h"
 #include "client/usage.h"
 
 namespace shoal::client {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "client/failure.h"
+#include "client/base/failure.h"
 #include "common/exit_code.h"
 
 namespace shoal::client {

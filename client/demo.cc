@@ -13,13 +13,13 @@
 #include <sstream>
 #include <thread>
 
+#include "client/base/process.h"
+#include "client/base/programs.h"
+#include "client/base/terminal.h"
 #include "client/commands.h"
 #include "client/demo_report.h"
 #include "client/demo_swarm.h"
-#include "client/process.h"
-#include "client/programs.h"
 #include "client/status_text-inl.h"
-#include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/units.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "client/base/terminal.h"
 #include "client/status_text-inl.h"
-#include "client/terminal.h"
 #include "common/units.h"
 
 namespace shoal::client {

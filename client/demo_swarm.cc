@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/programs.h"
+#include "client/base/programs.h"
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/nesting.h"
@@ -126,6 +126,7 @@ Status DemoSwarm::Start(const RunFile& run, const SchedulerLaunch& scheduler,
   first.command.insert(first.command.end(), scheduler.options.begin(), scheduler.options.end());
   SHOAL_ASSIGN_OR_RETURN(Process started, Process::Start(first));
   processes_.push_back(std::move(started));
+  launches_.push_back(std::move(first));
   SHOAL_ASSIGN_OR_RETURN(const std::string address, WaitForFile(run.directory + "/status.addr"));
   SHOAL_RETURN_IF_ERROR(WaitForFile(run.directory + "/invite").status());
   page_url_ = "http://" + address + "/";
@@ -143,12 +144,26 @@ Status DemoSwarm::Start(const RunFile& run, const SchedulerLaunch& scheduler,
     options.command.insert(options.command.end(), launch.options.begin(), launch.options.end());
     SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
     processes_.push_back(std::move(process));
+    launches_.push_back(std::move(options));
   }
   return Status::Ok();
 }
 
-Status DemoSwarm::CheckAlive() {
+Status DemoSwarm::Restart(std::size_t process) {
+  processes_.at(process).Wait();
+  SHOAL_ASSIGN_OR_RETURN(processes_[process], Process::Start(launches_[process]));
+  return Status::Ok();
+}
+
+Status DemoSwarm::OrderPeer(std::size_t peer, const std::string& command,
+                            const std::map<std::string, std::string>& arguments) const {
+  return net::LocalCommand(PeerDirectory(peer) + "/shoald.sock", command, arguments, kCallTimeout)
+      .status();
+}
+
+Status DemoSwarm::CheckAlive(const std::set<std::size_t>& but) {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
+    if (but.contains(i)) continue;
     const std::optional<int> code = processes_[i].Poll();
     if (!code) continue;
     const auto bad_input = static_cast<int>(ExitCode::kBadConfig);

@@ -4,11 +4,13 @@
 #define SHOAL_CLIENT_DEMO_SWARM_H_
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "client/process.h"
-#include "client/run_file.h"
+#include "client/base/process.h"
+#include "client/base/run_file.h"
 #include "common/clock.h"
 #include "common/status.h"
 
@@ -66,8 +68,14 @@ class DemoSwarm {
   // Writes run.toml, starts the scheduler, waits for its invite, starts the peers.
   Status Start(const RunFile& run, const SchedulerLaunch& scheduler,
                const std::vector<PeerLaunch>& peers);
-  // An error if a process has ended, with the last lines that it wrote.
-  Status CheckAlive();
+  // An error if a process has ended, with the last lines that it wrote; but for those whose number
+  // is in `but`, 0 for the scheduler, then the peers.
+  Status CheckAlive(const std::set<std::size_t>& but = {});
+  // A process by its number: a signal, and a start as before when it has ended.
+  void Signal(std::size_t process, int signal) { processes_.at(process).Signal(signal); }
+  Status Restart(std::size_t process);
+  Status OrderPeer(std::size_t peer, const std::string& command,
+                   const std::map<std::string, std::string>& arguments) const;
   Result<RunProgress> Progress() const;
   Result<SwarmTotals> Totals() const;
   // Their status as JSON text, and their process ids.
@@ -90,6 +98,7 @@ class DemoSwarm {
 
   const std::string directory_;
   std::vector<Process> processes_;  // scheduler first
+  std::vector<ProcessOptions> launches_;
   std::vector<std::string> logs_;
   std::string page_url_;
 };

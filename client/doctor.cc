@@ -14,11 +14,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/base/process.h"
+#include "client/base/programs.h"
+#include "client/base/terminal.h"
 #include "client/commands.h"
 #include "client/finding.h"
-#include "client/process.h"
-#include "client/programs.h"
-#include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/process/machine_memory.h"

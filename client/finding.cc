@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "client/terminal.h"
+#include "client/base/terminal.h"
 #include "common/nesting.h"
 #include "common/units.h"
 

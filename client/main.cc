@@ -6,11 +6,12 @@
 #include <functional>
 #include <iostream>
 
+#include "client/base/paths.h"
+#include "client/base/programs.h"
+#include "client/chaos.h"
 #include "client/command_line.h"
 #include "client/commands.h"
 #include "client/demo.h"
-#include "client/paths.h"
-#include "client/programs.h"
 #include "client/usage.h"
 #include "common/log.h"
 #include "common/units.h"
@@ -25,6 +26,7 @@ using namespace shoal::client;
 struct Parsed {
   Target peer, swarm;
   DemoOptions demo;
+  ChaosOptions chaos;
   SwarmInitOptions init;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
@@ -318,6 +320,35 @@ void AddDemo(CLI::App* app, Parsed* p) {
   demo->add_flag("--json", o.json, "Print one JSON object");
 }
 
+void AddChaos(CLI::App* app, Parsed* p) {
+  ChaosOptions& o = p->chaos;
+  CLI::App* chaos =
+      Add(app, p, "chaos", "Disturb a whole swarm on this machine: does its run survive?",
+          [p] { return Chaos(p->chaos); });
+  chaos->add_option("--minutes", o.minutes, "How long faults come, one after another")
+      ->check(CLI::Range(0.01, 10'000.0))
+      ->capture_default_str();
+  chaos->add_option("--seed", o.seed, "Seed of the faults, the weights and the samples")
+      ->capture_default_str();
+  chaos->add_option("--stages", o.stages, "Stages, at most the model's 4 layers")
+      ->check(CLI::Range(1, 4))
+      ->capture_default_str();
+  chaos->add_option("--pipelines", o.pipelines, "Pipelines; with one, steps may be lost")
+      ->check(CLI::Range(1, 8))
+      ->capture_default_str();
+  chaos->add_option("--spares", o.spares, "Peers without a stage")
+      ->check(CLI::Range(0, 8))
+      ->capture_default_str();
+  chaos
+      ->add_option("--faults", o.kinds,
+                   "Kinds of faults: kill, stop and slow down (throttle) peers, let them pause, "
+                   "kill the scheduler")
+      ->delimiter(',')
+      ->capture_default_str();
+  chaos->add_option("--dir", o.directory, "Empty folder for everything, which stays");
+  chaos->add_flag("--json", o.json, "Print one JSON object");
+}
+
 // Commands that shoal-run carries out get all further arguments unread, so that its own help and
 // messages hold.
 void AddRunCommands(CLI::App* app, Parsed* p) {
@@ -379,6 +410,7 @@ int main(int argc, char** argv) {
   Parsed parsed;
   parsed.peer.directory = DefaultDirectory();
   AddDemo(&app, &parsed);
+  AddChaos(&app, &parsed);
   AddPeerCommands(&app, &parsed);
   AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);

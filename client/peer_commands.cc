@@ -12,11 +12,11 @@
 #include <iostream>
 #include <thread>
 
+#include "client/base/process.h"
+#include "client/base/programs.h"
+#include "client/base/terminal.h"
 #include "client/commands.h"
-#include "client/process.h"
-#include "client/programs.h"
 #include "client/status_view.h"
-#include "client/terminal.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/regular_file.h"

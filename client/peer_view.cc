@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "client/base/terminal.h"
 #include "client/stage_time_view-inl.h"
 #include "client/status_text-inl.h"
 #include "client/status_view.h"
-#include "client/terminal.h"
 #include "common/units.h"
 #include "net/http/status_fields.h"
 

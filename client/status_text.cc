@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "client/terminal.h"
+#include "client/base/terminal.h"
 #include "common/nesting.h"
 #include "common/units.h"
 #include "net/http/status_fields.h"

@@ -2,9 +2,9 @@
 
 #include <iostream>
 
+#include "client/base/process.h"
+#include "client/base/programs.h"
 #include "client/commands.h"
-#include "client/process.h"
-#include "client/programs.h"
 #include "client/status_view.h"
 
 namespace shoal::client {

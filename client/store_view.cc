@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "client/base/terminal.h"
 #include "client/status_text-inl.h"
 #include "client/status_view.h"
-#include "client/terminal.h"
 #include "common/units.h"
 
 namespace shoal::client {

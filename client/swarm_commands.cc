@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/base/paths.h"
+#include "client/base/process.h"
+#include "client/base/programs.h"
+#include "client/base/run_file.h"
 #include "client/commands.h"
-#include "client/paths.h"
-#include "client/process.h"
-#include "client/programs.h"
-#include "client/run_file.h"
 #include "client/status_view.h"
 #include "common/file.h"
 #include "common/units.h"

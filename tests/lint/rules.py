@@ -71,6 +71,8 @@ FOLDER_ARROWS = {
     "model/blocks": set(),
     "model": {"blocks"},
     "model/run": {"."},
+    "client/base": set(),
+    "client": {"base"},
     "daemon/tools": set(),
     "daemon": {"tools"},
     "replica/collective": set(),

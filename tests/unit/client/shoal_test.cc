@@ -11,9 +11,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "client/base/paths.h"
+#include "client/base/process.h"
 #include "client/finding.h"
-#include "client/paths.h"
-#include "client/process.h"
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"

@@ -1,7 +1,7 @@
 // Paths as people type them.
 
-#ifndef SHOAL_CLIENT_PATHS_H_
-#define SHOAL_CLIENT_PATHS_H_
+#ifndef SHOAL_CLIENT_BASE_PATHS_H_
+#define SHOAL_CLIENT_BASE_PATHS_H_
 
 #include <string>
 
@@ -13,4 +13,4 @@ std::string AbsolutePath(const std::string& path);
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_PATHS_H_
+#endif  // SHOAL_CLIENT_BASE_PATHS_H_

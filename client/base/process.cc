@@ -1,4 +1,4 @@
-#include "client/process.h"
+#include "client/base/process.h"
 
 #include <fcntl.h>
 #include <poll.h>

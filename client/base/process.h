@@ -1,8 +1,8 @@
 // Child processes of the CLI: started without a shell, ended with the CLI, output captured or in
 // a log file.
 
-#ifndef SHOAL_CLIENT_PROCESS_H_
-#define SHOAL_CLIENT_PROCESS_H_
+#ifndef SHOAL_CLIENT_BASE_PROCESS_H_
+#define SHOAL_CLIENT_BASE_PROCESS_H_
 
 #include <functional>
 #include <optional>
@@ -62,4 +62,4 @@ Status Exec(const std::vector<std::string>& command);
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_PROCESS_H_
+#endif  // SHOAL_CLIENT_BASE_PROCESS_H_

@@ -1,4 +1,4 @@
-#include "client/failure.h"
+#include "client/base/failure.h"
 
 #include <cerrno>
 #include <iostream>

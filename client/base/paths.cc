@@ -1,4 +1,4 @@
-#include "client/paths.h"
+#include "client/base/paths.h"
 
 #include <filesystem>
 

@@ -1,7 +1,7 @@
 // Where the CLI finds its sibling programs, its examples and the daemons' folders.
 
-#ifndef SHOAL_CLIENT_PROGRAMS_H_
-#define SHOAL_CLIENT_PROGRAMS_H_
+#ifndef SHOAL_CLIENT_BASE_PROGRAMS_H_
+#define SHOAL_CLIENT_BASE_PROGRAMS_H_
 
 #include <string>
 
@@ -19,4 +19,4 @@ std::string DefaultDirectory();
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_PROGRAMS_H_
+#endif  // SHOAL_CLIENT_BASE_PROGRAMS_H_

@@ -1,7 +1,7 @@
 // How a program tells a person that it failed.
 
-#ifndef SHOAL_CLIENT_FAILURE_H_
-#define SHOAL_CLIENT_FAILURE_H_
+#ifndef SHOAL_CLIENT_BASE_FAILURE_H_
+#define SHOAL_CLIENT_BASE_FAILURE_H_
 
 #include <string>
 
@@ -16,4 +16,4 @@ ExitCode Fail(ExitCode code, const std::string& message);
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_FAILURE_H_
+#endif  // SHOAL_CLIENT_BASE_FAILURE_H_

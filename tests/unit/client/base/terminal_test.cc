@@ -1,4 +1,4 @@
-#include "client/terminal.h"
+#include "client/base/terminal.h"
 
 #include <gtest/gtest.h>
 

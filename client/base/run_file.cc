@@ -1,4 +1,4 @@
-#include "client/run_file.h"
+#include "client/base/run_file.h"
 
 #include <nlohmann/json.hpp>
 

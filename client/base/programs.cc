@@ -1,4 +1,4 @@
-#include "client/programs.h"
+#include "client/base/programs.h"
 
 #include <unistd.h>
 

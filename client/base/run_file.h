@@ -1,7 +1,7 @@
 // RunFile: the keys of run.toml that the CLI sets; the scheduler knows them all and checks them.
 
-#ifndef SHOAL_CLIENT_RUN_FILE_H_
-#define SHOAL_CLIENT_RUN_FILE_H_
+#ifndef SHOAL_CLIENT_BASE_RUN_FILE_H_
+#define SHOAL_CLIENT_BASE_RUN_FILE_H_
 
 #include <cstdint>
 #include <string>
@@ -27,4 +27,4 @@ std::string FormatRunFile(const RunFile& file);
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_RUN_FILE_H_
+#endif  // SHOAL_CLIENT_BASE_RUN_FILE_H_

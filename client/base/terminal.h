@@ -1,7 +1,7 @@
 // How the CLI writes on a terminal: tables, colours, one-line progress.
 
-#ifndef SHOAL_CLIENT_TERMINAL_H_
-#define SHOAL_CLIENT_TERMINAL_H_
+#ifndef SHOAL_CLIENT_BASE_TERMINAL_H_
+#define SHOAL_CLIENT_BASE_TERMINAL_H_
 
 #include <string>
 #include <string_view>
@@ -47,4 +47,4 @@ class ProgressLine {
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_TERMINAL_H_
+#endif  // SHOAL_CLIENT_BASE_TERMINAL_H_

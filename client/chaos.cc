@@ -1,0 +1,324 @@
+#include "client/chaos.h"
+
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "client/base/process.h"
+#include "client/base/programs.h"
+#include "client/chaos_faults.h"
+#include "client/chaos_report.h"
+#include "client/commands.h"
+#include "client/demo_swarm.h"
+#include "common/file.h"
+#include "common/nesting.h"
+
+namespace shoal::client {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr Duration kPoll = std::chrono::milliseconds(50);
+constexpr double kStuckSeconds = 120;  // without a step
+constexpr double kStartSeconds = 20;   // of a process
+constexpr Duration kHeartbeats = std::chrono::seconds(3);
+constexpr std::size_t kOutputBytesMax = 16 << 20;
+constexpr auto kInterrupted = static_cast<ExitCode>(130);
+// A run that nobody waits the end of.
+constexpr std::uint64_t kSteps = 1'000'000;
+constexpr std::uint32_t kMicroBatches = 8;
+constexpr double kLearningRate = 1e-3;
+constexpr const char* kRowTokens = "32";
+constexpr const char* kSlowLine = "2mbit";
+
+volatile sig_atomic_t g_interrupted = 0;
+
+void OnInterrupt(int) { g_interrupted = 1; }
+
+double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+// That nothing listens at now; the scheduler is to be found there again when it is started anew.
+Result<std::uint16_t> FreePort() {
+  const int handle = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (handle < 0) return FromErrno(errno, "open a socket");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  const bool bound = ::bind(handle, any, size) == 0 && ::getsockname(handle, any, &size) == 0;
+  const int error = errno;
+  ::close(handle);
+  if (!bound) return FromErrno(error, "find a free port");
+  return ntohs(address.sin_port);
+}
+
+class ChaosRun {
+ public:
+  ChaosRun(const ChaosOptions& options, std::vector<FaultKind> kinds)
+      : options_(options),
+        peers_(std::size_t{options.stages} * options.pipelines + options.spares),
+        source_(std::move(kinds), peers_, options.seed) {}
+
+  Result<ChaosReport> Run() {
+    SHOAL_RETURN_IF_ERROR(Prepare());
+    report_.directory = directory_;
+    report_.may_lose = options_.pipelines == 1;
+    DemoSwarm swarm(directory_);
+    SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_, peers_));
+    SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, 2));
+    Status faults = Disturb(&swarm);
+    if (!faults.ok()) report_.trouble = faults.message();
+    if (g_interrupted != 0) return Cancelled("interrupted");
+    if (const auto progress = swarm.Progress(); progress.ok()) report_.losses = progress->losses;
+    swarm.Stop();
+    SHOAL_RETURN_IF_ERROR(Compare());
+    if (!report_.trouble.empty() || !report_.Held() || !options_.directory.empty()) {
+      return std::move(report_);
+    }
+    std::error_code error;
+    fs::remove_all(directory_, error);
+    report_.directory.clear();
+    return std::move(report_);
+  }
+
+ private:
+  Status Prepare() {
+    SHOAL_ASSIGN_OR_RETURN(run_program_, FindProgram("shoal-run"));
+    SHOAL_ASSIGN_OR_RETURN(const std::string examples, FindExamples());
+    std::error_code error;
+    if (options_.directory.empty()) {
+      std::string name = (fs::temp_directory_path(error) / "shoal-chaos-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) return FromErrno(errno, "create " + name);
+      directory_ = name;
+    } else {
+      directory_ = fs::absolute(options_.directory, error).string();
+      if (fs::exists(directory_, error) && !fs::is_empty(directory_, error)) {
+        return AlreadyExists(directory_ + " is not empty; choose another --dir");
+      }
+    }
+    SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_, 0700));
+    model_ = directory_ + "/model";
+    data_ = directory_ + "/data.shoal";
+    SHOAL_RETURN_IF_ERROR(Call({"init-model", "--config", examples + "/tiny-gpt2/config.json",
+                                "--out", model_, "--seed", std::to_string(options_.seed)}));
+    return Call({"prepare", "--tokenizer", model_, "--text", examples + "/tinyshakespeare.txt",
+                 "--row", kRowTokens, "--out", data_, "--json"});
+  }
+
+  Status Call(std::vector<std::string> arguments) {
+    const std::string what = arguments[0];
+    arguments.insert(arguments.begin(), run_program_);
+    SHOAL_ASSIGN_OR_RETURN(const Captured captured, RunAndCapture(arguments, kOutputBytesMax, [] {
+                             return g_interrupted != 0;
+                           }));
+    if (g_interrupted != 0) return Cancelled("interrupted");
+    if (captured.exit_code == 0) return Status::Ok();
+    return Internal("shoal-run " + what + " ended with code " + std::to_string(captured.exit_code));
+  }
+
+  Status Start(DemoSwarm* swarm, const std::string& directory, std::size_t peers) {
+    SHOAL_RETURN_IF_ERROR(MakeDirectories(directory + "/run", 0700));
+    SHOAL_ASSIGN_OR_RETURN(const std::uint16_t port, FreePort());
+    RunFile run;
+    run.name = "chaos";
+    run.model = model_;
+    run.data = data_;
+    run.directory = directory + "/run";
+    run.steps = kSteps;
+    run.seed = options_.seed;
+    run.stages = options_.stages;
+    run.pipelines = options_.pipelines;
+    run.micro_batches = kMicroBatches;
+    run.micro_batch_rows = 1;
+    run.checkpoint_every = 50;
+    run.forward = run.backward = "raw:dtype=fp32";
+    run.replica = "average";
+    run.learning_rate = kLearningRate;
+    run.listen = "127.0.0.1:" + std::to_string(port);
+    run.advertise = "127.0.0.1";
+    run.status_listen = "127.0.0.1:0";
+    return swarm->Start(run, {}, std::vector<PeerLaunch>(peers));
+  }
+
+  Status WaitForStep(DemoSwarm* swarm, std::uint64_t step) {
+    const TimePoint start = SystemClock().Now();
+    while (g_interrupted == 0) {
+      SHOAL_RETURN_IF_ERROR(swarm->CheckAlive());
+      SHOAL_ASSIGN_OR_RETURN(const RunProgress now, swarm->Progress());
+      if (now.step >= step) return Status::Ok();
+      if (Seconds(SystemClock().Now() - start) > kStuckSeconds + static_cast<double>(step)) {
+        return DeadlineExceeded("the swarm does not train: " + now.state + ", " + now.reason);
+      }
+      std::this_thread::sleep_for(kPoll);
+    }
+    return Cancelled("interrupted");
+  }
+
+  // Faults, one after another, until the time is over.
+  Status Disturb(DemoSwarm* swarm) {
+    const TimePoint start = SystemClock().Now();
+    while (Seconds(SystemClock().Now() - start) < options_.minutes * 60 && g_interrupted == 0) {
+      const Fault fault = source_.Next();
+      std::this_thread::sleep_for(std::chrono::duration<double>(fault.wait_seconds));
+      SHOAL_ASSIGN_OR_RETURN(const RunProgress now, swarm->Progress());
+      FaultCost cost(fault, RoleOf(*swarm, fault), now.step);
+      const double at = Seconds(SystemClock().Now() - start);
+      const Status status = Bear(swarm, &cost);
+      report_.faults.push_back(cost);
+      if (!options_.json) PrintFault(at, cost);
+      SHOAL_RETURN_IF_ERROR(status);
+      // The scheduler hears from heartbeats that the line is fast again.
+      if (fault.kind == FaultKind::kThrottle) std::this_thread::sleep_for(kHeartbeats);
+    }
+    return Status::Ok();
+  }
+
+  // The fault comes, is undone, and the run goes on.
+  Status Bear(DemoSwarm* swarm, FaultCost* cost) {
+    const TimePoint start = SystemClock().Now();
+    SHOAL_RETURN_IF_ERROR(Begin(swarm, cost->fault));
+    bool undone = false;
+    std::string last;
+    while (g_interrupted == 0) {
+      const double seconds = Seconds(SystemClock().Now() - start);
+      if (!undone && seconds >= cost->fault.seconds) {
+        SHOAL_RETURN_IF_ERROR(Undo(swarm, cost->fault));
+        undone = true;
+      }
+      if (const auto now = swarm->Progress(); now.ok()) {
+        // What a paused run goes on from is seen when it does.
+        if (now->state == "preparing" || now->state == "training") cost->See(now->step, seconds);
+        last = now->state + ": " + now->reason;
+      }
+      if (undone && cost->over()) return Status::Ok();
+      SHOAL_RETURN_IF_ERROR(swarm->CheckAlive(gone_));
+      if (seconds > kStuckSeconds) {
+        return DeadlineExceeded("no further step for " + std::to_string(std::lround(seconds)) +
+                                " s after " + FaultKindName(cost->fault.kind) + " of " +
+                                cost->role + "; the run is " + last);
+      }
+      std::this_thread::sleep_for(kPoll);
+    }
+    return Cancelled("interrupted");
+  }
+
+  // Of the process that it is for; 0 is the scheduler.
+  static std::size_t ProcessOf(const Fault& fault) {
+    return fault.kind == FaultKind::kScheduler ? 0 : fault.peer + 1;
+  }
+
+  // A peer that was started a moment ago does not listen yet.
+  static Status Order(const DemoSwarm& swarm, std::size_t peer, const std::string& command,
+                      const std::map<std::string, std::string>& arguments) {
+    const TimePoint start = SystemClock().Now();
+    for (;;) {
+      Status status = swarm.OrderPeer(peer, command, arguments);
+      const bool again = status.code() == StatusCode::kUnavailable &&
+                         Seconds(SystemClock().Now() - start) < kStartSeconds;
+      if (!again || g_interrupted != 0) return status;
+      std::this_thread::sleep_for(kPoll);
+    }
+  }
+
+  Status Begin(DemoSwarm* swarm, const Fault& fault) {
+    switch (fault.kind) {
+      case FaultKind::kKill:
+      case FaultKind::kScheduler:
+        gone_.insert(ProcessOf(fault));
+        swarm->Signal(ProcessOf(fault), SIGKILL);
+        return Status::Ok();
+      case FaultKind::kStop: swarm->Signal(ProcessOf(fault), SIGSTOP); return Status::Ok();
+      case FaultKind::kPause: return Order(*swarm, fault.peer, "pause", {});
+      case FaultKind::kThrottle: return Order(*swarm, fault.peer, "set", {{"upload", kSlowLine}});
+    }
+    return Status::Ok();
+  }
+
+  Status Undo(DemoSwarm* swarm, const Fault& fault) {
+    switch (fault.kind) {
+      case FaultKind::kKill:
+      case FaultKind::kScheduler:
+        SHOAL_RETURN_IF_ERROR(swarm->Restart(ProcessOf(fault)));
+        gone_.erase(ProcessOf(fault));
+        return Status::Ok();
+      case FaultKind::kStop: swarm->Signal(ProcessOf(fault), SIGCONT); return Status::Ok();
+      case FaultKind::kPause: return Order(*swarm, fault.peer, "resume", {});
+      case FaultKind::kThrottle: return Order(*swarm, fault.peer, "set", {{"upload", "off"}});
+    }
+    return Status::Ok();
+  }
+
+  static std::string RoleOf(const DemoSwarm& swarm, const Fault& fault) {
+    if (fault.kind == FaultKind::kScheduler) return "scheduler";
+    const auto text = swarm.SchedulerStatus();
+    if (!text.ok()) return "unknown";
+    const auto json = ParseJson<nlohmann::json>(*text);
+    const std::string name = "peer-" + std::to_string(fault.peer);
+    for (const auto& member : json.value("members", nlohmann::json::array())) {
+      if (member.value("name", "") != name || member.value("stage", -1) < 0) continue;
+      return "stage " + std::to_string(member.value("stage", 0)) + ", pipeline " +
+             std::to_string(member.value("pipeline", 0));
+    }
+    return "spare";
+  }
+
+  // The same run, undisturbed, for as many steps.
+  Status Compare() {
+    const std::size_t steps = report_.losses.size();
+    if (!options_.json) {
+      std::cerr << steps << " steps; the same without faults, to compare the losses\n";
+    }
+    DemoSwarm swarm(directory_ + "/calm");
+    SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/calm", 0700));
+    SHOAL_RETURN_IF_ERROR(
+        Start(&swarm, directory_ + "/calm", std::size_t{options_.stages} * options_.pipelines));
+    SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, steps));
+    SHOAL_ASSIGN_OR_RETURN(const RunProgress calm, swarm.Progress());
+    for (std::size_t t = 0; t < steps; ++t) {
+      if (calm.losses.at(t) == report_.losses[t]) ++report_.equal_losses;
+    }
+    return Status::Ok();
+  }
+
+  const ChaosOptions& options_;
+  const std::size_t peers_;
+  FaultSource source_;
+  std::string run_program_, directory_, model_, data_;
+  std::set<std::size_t> gone_;  // processes that shall not run now
+  ChaosReport report_;
+};
+
+}  // namespace
+
+ExitCode Chaos(const ChaosOptions& options) {
+  auto kinds = ParseFaultKinds(options.kinds);
+  if (!kinds.ok()) return Fail(ExitCode::kUsage, "--faults: " + kinds.status().message());
+  struct sigaction action {};
+  action.sa_handler = OnInterrupt;
+  ::sigaction(SIGINT, &action, nullptr);
+  ::sigaction(SIGTERM, &action, nullptr);
+  ChaosRun run(options, *std::move(kinds));
+  const Result<ChaosReport> report = run.Run();
+  if (!report.ok() && g_interrupted != 0) {
+    std::cerr << "\nstopped; nothing is left running\n";
+    return kInterrupted;
+  }
+  if (!report.ok()) return Fail(report.status());
+  options.json ? PrintChaosJson(options, *report) : PrintChaos(*report);
+  return report->Held() ? ExitCode::kOk : ExitCode::kFailure;
+}
+
+}  // namespace shoal::client

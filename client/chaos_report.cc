@@ -1,0 +1,88 @@
+#include "client/chaos_report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+
+#include "client/base/terminal.h"
+
+namespace shoal::client {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string OneDecimal(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f", value);
+  return text;
+}
+
+std::string Lost(std::uint64_t steps) {
+  if (steps == 0) return "no step lost";
+  return steps == 1 ? "one step lost" : std::to_string(steps) + " steps lost";
+}
+
+}  // namespace
+
+bool ChaosReport::Held() const {
+  return trouble.empty() && equal_losses == losses.size() &&
+         (may_lose ||
+          std::ranges::all_of(faults, [](const FaultCost& cost) { return cost.steps_lost == 0; }));
+}
+
+void PrintFault(double at_seconds, const FaultCost& cost) {
+  std::cerr << OneDecimal(at_seconds) << " s: " << FaultKindName(cost.fault.kind);
+  if (cost.fault.kind != FaultKind::kScheduler) {
+    std::cerr << " of peer-" << cost.fault.peer << " (" << cost.role << ")";
+  }
+  std::cerr << " for " << OneDecimal(cost.fault.seconds) << " s at step " << cost.step << ": ";
+  if (cost.over()) {
+    std::cerr << "next step within " << OneDecimal(cost.seconds_to_next_step) << " s, ";
+  } else {
+    std::cerr << Red("no further step") << ", ";
+  }
+  std::cerr << Lost(cost.steps_lost) << "\n";
+}
+
+void PrintChaos(const ChaosReport& report) {
+  std::vector<std::vector<std::string>> rows = {
+      {"fault", "times", "to the next step, median", "most", "steps lost"}};
+  for (const auto& [kind, summary] : Summarise(report.faults)) {
+    rows.push_back({kind, std::to_string(summary.faults), OneDecimal(summary.median_seconds) + " s",
+                    OneDecimal(summary.most_seconds) + " s", std::to_string(summary.steps_lost)});
+  }
+  std::cout << FormatTable(rows) << "\n";
+  const std::string losses = std::to_string(report.equal_losses) + " of " +
+                             std::to_string(report.losses.size()) +
+                             " losses equal those of the undisturbed run to the bit";
+  std::cout << (report.equal_losses == report.losses.size() ? Green(losses) : Red(losses)) << "\n";
+  if (!report.trouble.empty()) std::cout << Red(report.trouble) << "\n";
+  if (!report.directory.empty()) std::cout << "logs: " << report.directory << "\n";
+}
+
+void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
+  OrderedJson faults = OrderedJson::array();
+  for (const FaultCost& cost : report.faults) {
+    faults.push_back({{"kind", FaultKindName(cost.fault.kind)},
+                      {"role", cost.role},
+                      {"seconds", cost.fault.seconds},
+                      {"step", cost.step},
+                      {"secondsToNextStep", cost.seconds_to_next_step},
+                      {"stepsLost", cost.steps_lost}});
+  }
+  OrderedJson json = {{"schemaVersion", 1},
+                      {"seed", options.seed},
+                      {"stages", options.stages},
+                      {"pipelines", options.pipelines},
+                      {"spares", options.spares},
+                      {"steps", report.losses.size()},
+                      {"equalLosses", report.equal_losses},
+                      {"trouble", report.trouble},
+                      {"directory", report.directory},
+                      {"faults", std::move(faults)}};
+  std::cout << json.dump(2) << "\n";
+}
+
+}  // namespace shoal::client

@@ -1,0 +1,34 @@
+// What `shoal chaos` found, and how it is printed.
+
+#ifndef SHOAL_CLIENT_CHAOS_REPORT_H_
+#define SHOAL_CLIENT_CHAOS_REPORT_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "client/chaos_faults.h"
+#include "client/chaos_options.h"
+
+namespace shoal::client {
+
+struct ChaosReport {
+  std::vector<FaultCost> faults;
+  std::vector<double> losses;    // of the disturbed run, by step
+  std::size_t equal_losses = 0;  // of them, to those of the undisturbed run
+  std::string trouble;           // why it ended early; empty: it did not
+  std::string directory;         // with all logs; empty: removed
+  bool may_lose = false;         // stages have one member each
+
+  // Every fault ended with a further step, no step was lost that need not be, and all losses are
+  // those of the undisturbed run.
+  bool Held() const;
+};
+
+void PrintFault(double at_seconds, const FaultCost& cost);  // one line on standard error
+void PrintChaos(const ChaosReport& report);
+void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report);
+
+}  // namespace shoal::client
+
+#endif  // SHOAL_CLIENT_CHAOS_REPORT_H_
