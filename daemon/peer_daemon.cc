@@ -24,6 +24,8 @@ namespace {
 constexpr int kStoreNice = 10;
 
 constexpr std::size_t kLossesKept = 2000;
+// A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
+constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
 constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
@@ -275,6 +277,7 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
   ChangeState(paused_ ? PeerState::kPaused : PeerState::kWaiting,
               paused_ ? "paused by its user; `shoal resume` ends that" : "waiting for a stage");
+  status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
 }
 
@@ -309,14 +312,18 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   control::v1::Heartbeat* heartbeat = message.mutable_heartbeat();
   if (stage_) heartbeat->set_generation(stage_->plan().generation());
   heartbeat->set_state(std::string(PeerStateName(state_)));
-  StatusSnapshot snapshot = Snapshot();
-  snapshot.losses.clear();  // the scheduler has them
-  snapshot.held_out.clear();
-  heartbeat->set_status_json(StatusJson(snapshot));
-  const std::uint64_t cap = snapshot.upload_cap.value, line = snapshot.upload_line.value;
+  const TimePoint now = control_->clock().Now();
+  if (now - status_told_ >= kStatusInterval) {
+    StatusSnapshot snapshot = Snapshot();
+    snapshot.losses.clear();  // the scheduler has them
+    snapshot.held_out.clear();
+    heartbeat->set_status_json(StatusJson(snapshot));
+    status_told_ = now;
+  }
+  const std::uint64_t cap = hub_->upload_cap().value, line = hub_->upload_line().value;
   heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
                                                                   : std::min(cap, line));
-  heartbeat->mutable_line()->set_download_bps(snapshot.download_cap.value);
+  heartbeat->mutable_line()->set_download_bps(hub_->download_cap().value);
   connection_->Tell(std::move(message));
   control_->PostAfter("daemon.heartbeat", heartbeat_, [this, round] { SendHeartbeat(round); });
 }

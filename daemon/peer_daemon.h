@@ -153,6 +153,7 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   std::string run_id_, run_name_;
   Duration heartbeat_ = std::chrono::seconds(1);
   std::uint64_t heartbeat_round_ = 0;
+  TimePoint status_told_{};  // with a heartbeat
   control::v1::RunStatus run_status_;
   std::deque<std::pair<std::uint64_t, double>> losses_, held_out_;
   std::uint64_t step_ = 0;

@@ -139,7 +139,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("network", "status_allow_remote", &c->status_allow_remote, 0, 0, "",
       "let status_listen be other than loopback, as in a container");
   add("network", "peer_timeout", &c->peer_timeout, 1, 300, "",
-      "a peer that is silent for this long counts as lost");
+      "the longest silence of a peer; one whose heartbeats are regular is lost after half of it");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #ifndef SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 #define SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,12 @@ inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of 
 // Of a micro-batch of them: its activations are one frame, 256 MiB at a hidden size of 8192.
 inline constexpr std::uint32_t kEvaluationTokensMax = 16384;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
+// In which peers send heartbeats: six within the longest silence, so that their distribution tells
+// of a loss sooner.
+inline std::chrono::milliseconds HeartbeatInterval(Duration peer_timeout) {
+  const auto sixth = std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout / 6);
+  return std::clamp(sixth, std::chrono::milliseconds(50), std::chrono::milliseconds(2000));
+}
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);

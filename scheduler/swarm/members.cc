@@ -107,6 +107,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.connection = connection;
   member.held = hello.held();
   member.last_heard = now;
+  member.watch = {};
   return &member;
 }
 
@@ -165,14 +166,15 @@ std::vector<const Member*> Members::Everybody() const {
   return everybody;
 }
 
-std::vector<ConnectionId> Members::Silent(TimePoint now, Duration limit,
+std::vector<ConnectionId> Members::Silent(TimePoint now, Duration interval, Duration limit,
                                           Duration hello_limit) const {
   std::vector<ConnectionId> silent;
   for (const auto& [id, connection] : connections_) {
     const Member* member = connection.admitted ? Find(connection.peer) : nullptr;
     if (member == nullptr) {
       if (now - connection.since > hello_limit) silent.push_back(id);
-    } else if (member->connection == id && now - member->last_heard > limit) {
+    } else if (member->connection == id &&
+               now - member->last_heard > member->watch.Deadline(interval, limit)) {
       silent.push_back(id);
     }
   }

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "proto/control.pb.h"
+#include "scheduler/peers/heartbeat_watch.h"
 #include "scheduler/plan/placement.h"
 #include "scheduler/steps/line_rates.h"
 #include "scheduler/swarm/swarm_state.h"
@@ -31,6 +32,7 @@ struct Member {
   bool connected = false;
   ConnectionId connection = 0;  // while connected
   TimePoint last_heard{};
+  HeartbeatWatch watch;                    // of this connection
   std::int32_t pipeline = -1, stage = -1;  // in the newest plan
   control::v1::Held held;                  // of an ended generation; generation 0: nothing
 
@@ -79,8 +81,10 @@ class Members {
   std::size_t candidates() const;
   std::size_t connected() const;
 
-  // Connections that said nothing for `limit`, before or after their hello.
-  std::vector<ConnectionId> Silent(TimePoint now, Duration limit, Duration hello_limit) const;
+  // Connections that said nothing for too long: before their hello for `hello_limit`, then as their
+  // heartbeats allow, which come every `interval`, at most for `limit`.
+  std::vector<ConnectionId> Silent(TimePoint now, Duration interval, Duration limit,
+                                   Duration hello_limit) const;
   // Forgets members without position that are away for longer than `limit`, and those of them that
   // were heard first if there are more than `most`; returns them.
   std::vector<PeerId> ForgetAway(TimePoint now, Duration limit, std::size_t most);

@@ -53,11 +53,12 @@ void Membership::Lost(const Member& member, const std::string& why) {
 }
 
 void Membership::DropSilent() {
-  for (const ConnectionId id :
-       members_.Silent(reaction_.now(), config_.peer_timeout, kHelloTimeout)) {
-    Drop(id, DeadlineExceeded("nothing was heard of it for " +
-                              FormatDuration(members_.Of(id) != nullptr ? config_.peer_timeout
-                                                                        : kHelloTimeout)));
+  const TimePoint now = reaction_.now();
+  for (const ConnectionId id : members_.Silent(now, HeartbeatInterval(config_.peer_timeout),
+                                               config_.peer_timeout, kHelloTimeout)) {
+    const Member* const member = members_.Of(id);
+    const Duration silent = member != nullptr ? now - member->last_heard : kHelloTimeout;
+    Drop(id, DeadlineExceeded("nothing was heard of it for " + FormatDuration(silent)));
   }
   for (const PeerId& peer : members_.ForgetAway(reaction_.now(), kAwayLimit, kAbsentMax)) {
     plan_.ForgetRoundTrips(peer);
@@ -105,6 +106,7 @@ Member* Membership::Heard(ConnectionId connection) {
 }
 
 void Membership::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
+  member->watch.OnHeartbeat(reaction_.now());
   member->state = CleanText(heartbeat.state(), kNameCharactersMax);
   member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};
   if (heartbeat.status_json().empty()) return;

@@ -5,16 +5,11 @@
 #include <utility>
 
 #include "common/log.h"
+#include "scheduler/config/swarm_limits.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
-
-// A silent peer is found dead after peer_timeout; it shall speak several times within that.
-std::uint32_t HeartbeatMs(Duration peer_timeout) {
-  const auto third = std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout / 3);
-  return static_cast<std::uint32_t>(std::clamp<std::int64_t>(third.count(), 50, 2000));
-}
 
 // The generation that a message is of; nothing: it is of none, or its reader looks at that itself.
 std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& message) {
@@ -119,7 +114,8 @@ void SwarmStateImpl::Welcome(const Member& member) {
   control::v1::SchedulerMessage message;
   message.mutable_welcome()->set_run(config_.run.value);
   message.mutable_welcome()->set_run_name(config_.name);
-  message.mutable_welcome()->set_heartbeat_ms(HeartbeatMs(config_.peer_timeout));
+  message.mutable_welcome()->set_heartbeat_ms(static_cast<std::uint32_t>(
+      std::chrono::milliseconds(HeartbeatInterval(config_.peer_timeout)).count()));
   reaction_.Send(member, message);
   *message.mutable_run_status() = view_.Message();
   reaction_.Send(member, message);
