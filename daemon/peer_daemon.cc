@@ -26,7 +26,6 @@ constexpr int kStoreNice = 10;
 constexpr std::size_t kLossesKept = 2000;
 // A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
-constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
 constexpr double kRateSmoothing = 0.2;
@@ -244,30 +243,6 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   return message;
 }
 
-// What the scheduler may not know, if it was started again.
-void PeerDaemon::AddHeld(control::v1::Held* held) const {
-  held->set_generation(stage_->plan().generation());
-  held->set_step(*stage_->held());
-  held->set_pipeline(stage_->position().pipeline());
-  held->set_stage(stage_->position().stage());
-  held->set_synced(stage_->synced());
-  if (stage_->last_apply()) *held->mutable_last_apply() = *stage_->last_apply();
-  // Of its last steps, those in a row.
-  std::uint64_t first = held->step();
-  auto loss = losses_.rbegin();
-  std::vector<double> values;
-  while (loss != losses_.rend() && values.size() < kHeldLosses) {
-    if (loss->first < first) {
-      if (loss->first + 1 != first) break;
-      values.push_back(loss->second);
-      --first;
-    }
-    ++loss;
-  }
-  held->set_first_loss(first);
-  held->mutable_losses()->Add(values.rbegin(), values.rend());
-}
-
 void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
   SHOAL_ASSERT_ON(*control_);
   // Only the answer to a hello counts: one that comes while stopping, or twice, changes nothing.
@@ -389,28 +364,6 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
   if (former) return stage_->StartInPlace(former.get());
   stage_->Start();
-}
-
-void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
-  SHOAL_ASSERT_ON(*control_);
-  ChangeState(PeerState::kWaiting, abort.reason());
-  if (abort.hold_step() == 0 || (!abort.save() && handover_ != Handover::kNone)) {
-    EndStage();
-    return FinishHandover();
-  }
-  HoldStage();
-  if (abort.has_apply()) stage_->ApplyHeld(abort.apply());
-  if (!abort.save()) return;
-  stage_->Close(abort.hold_step(), abort.upload(),
-                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
-}
-
-// The stage stays in memory until the next plan.
-void PeerDaemon::HoldStage() {
-  SHOAL_ASSERT_ON(*control_);
-  hub_->Admit({});
-  samples_per_second_ = 0;
-  stage_->Hold();
 }
 
 // The links stay a moment longer, so that no neighbour takes our end for a break.

@@ -40,6 +40,7 @@ inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 // restart of the scheduler, from the first that is back.
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
 inline constexpr Duration kRestartGrace = std::chrono::seconds(15);
+inline constexpr Duration kReleaseAfter = std::chrono::minutes(1);  // a checkpoint has it
 // To save what a broken generation made: what always pays, and how long it may take beyond three
 // times what the lines need.
 inline constexpr double kClosingAlwaysSeconds = 10;

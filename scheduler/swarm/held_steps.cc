@@ -149,14 +149,34 @@ void HeldSteps::Tell(const std::set<PeerId>& behind) {
 
 void HeldSteps::Look() {
   if (restored_) return LookRestored();
-  if (phase_ == Phase::kNone) return closing_.Look();
+  if (phase_ == Phase::kNone) closing_.Look();
+  // What is saved its holders may load again; they have some time to finish that themselves.
+  if (saving_ && !closing_.saving()) release_at_ = reaction_.now() + kReleaseAfter;
+  saving_ = closing_.saving();
+  if (release_at_ && reaction_.now() >= *release_at_ && !lifecycle_.active()) Release();
+  if (phase_ == Phase::kNone) return;
   const Coverage covered = Covered();
-  const bool stays = phase_ == Phase::kKept ? covered.all && !history_.held()
-                                            : !covered.every_stage && reaction_.now() < until_;
+  const bool stays = phase_ == Phase::kKept
+                         ? covered.all && !history_.held()
+                         : !covered.every_stage && covered.possible && reaction_.now() < until_;
   if (stays) return;
   const std::set<PeerId> behind = CatchUp();
-  lifecycle_.SetStepsFate(Decide(), "");
-  Tell(behind);
+  const StepsFate fate = Decide();
+  lifecycle_.SetStepsFate(fate, "");
+  fate == StepsFate::kTrainedAgain ? Release() : Tell(behind);
+}
+
+// A run may wait for a peer for long: nobody's memory is kept for it meanwhile.
+void HeldSteps::Release() {
+  release_at_.reset();
+  control::v1::SchedulerMessage message;
+  message.mutable_abort()->set_generation(history_.generation());
+  message.mutable_abort()->set_reason(lifecycle_.cause());
+  for (const Member* const host : plan_.Hosts()) {
+    Member* const member = members_.Find(host->peer);
+    if (member->connected) reaction_.Send(*member, message);
+    member->held.Clear();
+  }
 }
 
 std::optional<std::uint64_t> HeldSteps::InPlace(const PlacementPlan& positions) const {
@@ -169,6 +189,7 @@ std::optional<std::uint64_t> HeldSteps::InPlace(const PlacementPlan& positions) 
 void HeldSteps::BeginGeneration(std::optional<std::uint64_t> in_place) {
   phase_ = Phase::kNone;
   restored_ = false;
+  release_at_.reset();
   if (in_place) tried_in_place_ = in_place;
 }
 
@@ -244,6 +265,7 @@ void HeldSteps::Adopt(std::uint64_t step) {
     if (Counts(member, step)) positions[member.held.pipeline()][member.held.stage()] = peer;
   }
   plan_.Adopt(std::move(positions));
+  reaction_.Add(PlanOut{plan_.positions()});  // who may upload
   step_ = step;
 }
 
@@ -273,7 +295,7 @@ void HeldSteps::LookRestored() {
     fate = Decide();
   }
   lifecycle_.SetStepsFate(fate, "");
-  Tell(behind);
+  fate == StepsFate::kTrainedAgain ? Release() : Tell(behind);
 }
 
 }  // namespace shoal::scheduler

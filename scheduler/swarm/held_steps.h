@@ -58,6 +58,7 @@ class HeldSteps {
   };
 
   bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
+  void Release();
   bool MayReturn(std::uint32_t stage) const;
   Coverage Covered() const;
   StepsFate Decide();
@@ -84,6 +85,8 @@ class HeldSteps {
   std::uint64_t step_ = 0;  // applied ones that are held
   double step_seconds_ = 0;
   TimePoint until_{};                            // how long peers may come back
+  bool saving_ = false;                          // as of the last event
+  std::optional<TimePoint> release_at_;          // then members need not hold anything any more
   std::optional<std::uint64_t> tried_in_place_;  // the newest steps from which that was tried
   bool restored_ = false;
   std::optional<TimePoint> returning_since_;  // after a restart

@@ -181,6 +181,25 @@ class FailureTest(harness.SwarmTest):
                              (self.folder / "calm.out/model.safetensors").read_bytes())
             swarm.stop()
 
+    def test_a_scheduler_and_a_peer_die_and_the_others_save_what_they_hold(self):
+        port = harness.free_port()
+        options = {"stages": 1, "pipelines": 2, "steps": 30, "micro_batches": 2,
+                   "checkpoint_every": 1000}
+        calm, _ = train(self.folder / "calm", **options)
+        with Swarm(self.folder / "s", network={"listen": f"127.0.0.1:{port}"}, **options) as swarm:
+            swarm.start()
+            swarm.wait_step(8)
+            victim = swarm.peer_at(stage=0, pipeline=1)
+            swarm.scheduler.kill()
+            swarm.peers[victim].kill()
+            swarm.start_scheduler()
+            swarm.start_peer(victim)  # without its memory
+            again = swarm.wait_state("training", 60)
+            self.assertGreaterEqual(again["checkpointStep"], 8)
+            swarm.wait_finished()
+            self.assertEqual(swarm.run()["losses"], calm)
+            swarm.stop()
+
     def test_a_scheduler_that_comes_back_with_new_peers_goes_on_from_its_checkpoint(self):
         port = harness.free_port()
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,

@@ -183,6 +183,32 @@ TEST(KeptStepsTest, AfterARestartTheOthersSaveWhatOneDoesNotBringBack) {
   }
 }
 
+// Peers are not to keep a model in memory for a run that waits for somebody.
+TEST(KeptStepsTest, NobodyHoldsAStageThatIsNotNeeded) {
+  for (const std::uint32_t pipelines : {1u, 2u}) {
+    SimSwarm swarm(SimConfig(2, pipelines), 335);
+    const std::size_t peers = std::size_t{2} * pipelines;
+    for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+    const std::size_t victim = PeerAt(&swarm, peers, 0, 1);
+    swarm.Kill(victim);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+    const auto holders = [&] {
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < peers; ++i) count += swarm.Peer(i).holds ? 1 : 0;
+      return count;
+    };
+    swarm.RunFor(kReturnGrace / 2);
+    EXPECT_EQ(holders(), peers - 1);
+    // Saved ones a little longer: they may still be writing.
+    swarm.RunFor(kReturnGrace + std::chrono::seconds(9) + (pipelines - 1) * kReleaseAfter);
+    EXPECT_EQ(holders(), 0u);
+    EXPECT_EQ(swarm.View().state, RunState::kPaused);
+    swarm.Connect(victim);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  }
+}
+
 TEST(KeptStepsTest, TheDocumentsSayHowLongPeersMayTake) {
   const auto seconds = [](Duration duration) {
     return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(duration).count()) +

@@ -1,0 +1,71 @@
+// What a peer keeps of its stage when a generation ends or the scheduler is gone.
+
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "daemon/peer_daemon.h"
+
+namespace shoal::daemon {
+namespace {
+
+constexpr Duration kHoldMax = std::chrono::minutes(10);
+constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
+
+}  // namespace
+
+// What the scheduler may not know, if it was started again.
+void PeerDaemon::AddHeld(control::v1::Held* held) const {
+  held->set_generation(stage_->plan().generation());
+  held->set_step(*stage_->held());
+  held->set_pipeline(stage_->position().pipeline());
+  held->set_stage(stage_->position().stage());
+  held->set_synced(stage_->synced());
+  if (stage_->last_apply()) *held->mutable_last_apply() = *stage_->last_apply();
+  // Of its last steps, those in a row.
+  std::uint64_t first = held->step();
+  auto loss = losses_.rbegin();
+  std::vector<double> values;
+  while (loss != losses_.rend() && values.size() < kHeldLosses) {
+    if (loss->first < first) {
+      if (loss->first + 1 != first) break;
+      values.push_back(loss->second);
+      --first;
+    }
+    ++loss;
+  }
+  held->set_first_loss(first);
+  held->mutable_losses()->Add(values.rbegin(), values.rend());
+}
+
+void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
+  SHOAL_ASSERT_ON(*control_);
+  ChangeState(PeerState::kWaiting, abort.reason());
+  if (abort.hold_step() == 0 || (!abort.save() && handover_ != Handover::kNone)) {
+    EndStage();
+    return FinishHandover();
+  }
+  HoldStage();
+  if (abort.has_apply()) stage_->ApplyHeld(abort.apply());
+  if (!abort.save()) return;
+  stage_->Close(abort.hold_step(), abort.upload(),
+                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
+}
+
+// The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One
+// that says nothing does not keep it for good.
+void PeerDaemon::HoldStage() {
+  SHOAL_ASSERT_ON(*control_);
+  hub_->Admit({});
+  samples_per_second_ = 0;
+  stage_->Hold();
+  control_->PostAfter("daemon.hold", kHoldMax, [this, generation = stage_->plan().generation()] {
+    const bool held = stage_ && stage_->plan().generation() == generation &&
+                      state_ != PeerState::kSyncing && state_ != PeerState::kTraining;
+    if (!held || stage_->closing()) return;
+    SHOAL_LOG(kInfo, "daemon", "stage.let_go", {"generation", generation});
+    EndStage();
+  });
+}
+
+}  // namespace shoal::daemon
