@@ -39,20 +39,12 @@ class TaskScope {
   // Runs `work()` on `where`, then `done(result)` on control. `name` is a string literal.
   template <typename Work, typename Done>
   void Run(Executor* where, const char* name, Work work, Done done) {
-    SHOAL_ASSERT_ON(*control_);
-    struct Task {
-      Work work;
-      Done done;
-    };
-    // Shared, because std::function must be copyable and tasks own move-only buffers.
-    auto task = std::make_shared<Task>(Task{std::move(work), std::move(done)});
-    where->Post(name, [name, task, control = control_, cancelled = cancelled_] {
-      if (*cancelled) return;
-      auto result = std::make_shared<decltype(task->work())>(task->work());
-      control->Post(name, [task, result, cancelled] {
-        if (!*cancelled) task->done(std::move(*result));
-      });
-    });
+    Post(where, name, std::move(work), std::move(done), false);
+  }
+  // The same, and `work` runs even if the scope has ended: what it does outlives the scope's owner.
+  template <typename Work, typename Done>
+  void RunToEnd(Executor* where, const char* name, Work work, Done done) {
+    Post(where, name, std::move(work), std::move(done), true);
   }
 
   // Runs `task` on control, after what is there already, or once `delay` has passed.
@@ -72,6 +64,24 @@ class TaskScope {
   }
 
  private:
+  template <typename Work, typename Done>
+  void Post(Executor* where, const char* name, Work work, Done done, bool to_end) {
+    SHOAL_ASSERT_ON(*control_);
+    struct Task {
+      Work work;
+      Done done;
+    };
+    // Shared, because std::function must be copyable and tasks own move-only buffers.
+    auto task = std::make_shared<Task>(Task{std::move(work), std::move(done)});
+    where->Post(name, [name, task, control = control_, cancelled = cancelled_, to_end] {
+      if (*cancelled && !to_end) return;
+      auto result = std::make_shared<decltype(task->work())>(task->work());
+      control->Post(name, [task, result, cancelled] {
+        if (!*cancelled) task->done(std::move(*result));
+      });
+    });
+  }
+
   Executor* const control_;
   // Shared with every task, because tasks outlive the scope.
   std::shared_ptr<std::atomic<bool>> cancelled_ = std::make_shared<std::atomic<bool>>(false);

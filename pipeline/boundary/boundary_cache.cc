@@ -240,11 +240,12 @@ void BoundaryCache::Stage(MicroBatchId id, std::uint32_t segment, SampleId sampl
     Status status = store->Stage(end, update);
     return StoreWrite{std::move(status), {}, Milliseconds(clock->Now() - start)};
   };
-  generation_->scope().Run(resources_.store, "delta.stage", std::move(write),
-                           [this, bytes](StoreWrite written) {
-                             resources_.stats->staged_bytes -= bytes;
-                             OnWritten(written);
-                           });
+  // m of a step that is applied is kept, whatever ends the generation.
+  generation_->scope().RunToEnd(resources_.store, "delta.stage", std::move(write),
+                                [this, bytes](StoreWrite written) {
+                                  resources_.stats->staged_bytes -= bytes;
+                                  OnWritten(written);
+                                });
 }
 
 // Whether a write succeeded; a refusing disk is no failure here.
@@ -297,10 +298,10 @@ void BoundaryCache::PostCommit(Committing* commit) {
     TraceSpan("delta.committed", {step, 0}, traced);
     return written;
   };
-  generation_->scope().Run(resources_.store, "delta.commit", std::move(write),
-                           [this](StoreWrite written) {
-                             if (OnWritten(written)) Committed(std::move(written.lost));
-                           });
+  generation_->scope().RunToEnd(resources_.store, "delta.commit", std::move(write),
+                                [this](StoreWrite written) {
+                                  if (OnWritten(written)) Committed(std::move(written.lost));
+                                });
   // What the step made is read behind its commit.
   uncommitted_.erase(uncommitted_.begin(), uncommitted_.upper_bound(commit->step));
   for (auto& [key, wanted] : wanted_) IssueReads(key, &wanted);

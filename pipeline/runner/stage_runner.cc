@@ -453,9 +453,9 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   }
   if (last) {
     state_ = RunnerState::kApplying;
-    return ApplyModel(order);
+  } else if (!Go(RunnerEvent::kApply, "Apply")) {
+    return;
   }
-  if (!Go(RunnerEvent::kApply, "Apply")) return;
   applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);

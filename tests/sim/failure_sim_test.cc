@@ -240,6 +240,41 @@ TEST(FailureSimTest, ADeadPeerAtAnyMomentCostsNoStepWhereItsStageHasAnother) {
   }
 }
 
+// A generation that ends at any moment, and one that goes on in place: m of every sample is kept,
+// so that nothing is sent in full again and the losses are those of an undisturbed run.
+TEST(FailureSimTest, NoMIsLostWhereAGenerationGoesOnInPlace) {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SwarmOptions options = Quantised(3, 1, seed);
+    options.forward += ",guard=off";  // whose memory ends with a generation
+    SimSwarm undisturbed(options);
+    ASSERT_TRUE(undisturbed.Open(0));
+    ASSERT_TRUE(undisturbed.TrainTo(12));
+    SimSwarm swarm(options);
+    ASSERT_TRUE(swarm.Open(0));
+    ASSERT_TRUE(swarm.TrainTo(4));
+    swarm.Begin(9);
+    if (seed % 2 == 0) {
+      const unsigned events = swarm.random_() % 3000;
+      for (unsigned i = 0; i < events; ++i) swarm.world_.Step();
+    } else {  // just as a step is ordered to be applied
+      while (swarm.losses_.size() < 5 + seed % 3) swarm.world_.Step();
+      for (unsigned i = 0; i < swarm.random_() % 60; ++i) swarm.world_.Step();
+    }
+    HeldBySurvivors(&swarm, nullptr);
+    // Again: to some the order to apply comes only now.
+    const std::uint64_t steps = swarm.losses_.size();
+    for (const std::uint64_t held : HeldBySurvivors(&swarm, nullptr)) ASSERT_EQ(held, steps);
+    swarm.Close();
+    ASSERT_TRUE(swarm.Open(steps)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
+    for (const auto& peer : swarm.peers()) {
+      EXPECT_EQ(peer->runner_->stats().first_visits, 0u) << "stage " << peer->stage_;
+    }
+    EXPECT_EQ(swarm.losses_, undisturbed.losses_);
+  }
+}
+
 TEST(FailureSimTest, DestructionAtAnyMomentIsSilentAndTheNextGenerationTrains) {
   for (unsigned seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
