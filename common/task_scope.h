@@ -39,11 +39,13 @@ class TaskScope {
   // Runs `work()` on `where`, then `done(result)` on control. `name` is a string literal.
   template <typename Work, typename Done>
   void Run(Executor* where, const char* name, Work work, Done done) {
+    SHOAL_ASSERT_ON(*control_);
     Post(where, name, std::move(work), std::move(done), false);
   }
   // The same, and `work` runs even if the scope has ended: what it does outlives the scope's owner.
   template <typename Work, typename Done>
   void RunToEnd(Executor* where, const char* name, Work work, Done done) {
+    SHOAL_ASSERT_ON(*control_);
     Post(where, name, std::move(work), std::move(done), true);
   }
 
@@ -66,7 +68,6 @@ class TaskScope {
  private:
   template <typename Work, typename Done>
   void Post(Executor* where, const char* name, Work work, Done done, bool to_end) {
-    SHOAL_ASSERT_ON(*control_);
     struct Task {
       Work work;
       Done done;
