@@ -2,6 +2,7 @@
 
 import csv
 import fnmatch
+import re
 
 from checks import bits_per_value, replica_bits, run_bits, wire_bytes
 from rows import EIGHT, FOUR, MICRO, REPLICA_SETUPS, ROWS, SETUPS
@@ -12,8 +13,8 @@ HEAD = ("row", "train", "vs fp32", "held out", "vs fp32", "delta", "error", "bit
 SETUP_TEXT = """# Quality: what is lost at k bits
 
 `./x bench quality` trains one small model through the pipeline's own code with every codec and
-compares with fp32 and the same seed. `--docs` writes this page. `rows.csv` has every figure of
-every row with its codec specs, `limits.csv` the limits, `results.json` all epochs.
+compares with fp32 and the same seed. `rows.csv` has every figure and codec spec, `limits.csv` the
+limits, `results.json` all epochs.
 
 **Set-up.** A GPT-2 over bytes: hidden 128, 4 heads, rows of 128 tokens, untied head, 4 blocks
 (875,264 parameters) or 8, one per stage, so 3 or 7 boundaries. The base learns WikiText-2
@@ -32,9 +33,8 @@ from the first step.
 
 **Bases that stand out.** "Plain": the base as it is. "Outliers": three channels are written 30
 times larger and the norms corrected, between the two phases of the base. "Sinks": two channels of
-position 0 get 2,400 and -1,500. "Both": both. So they resemble large pretrained models, and
-training goes on from there
-(`tests/quality/shaped_weights.py`). The line under fp32 says, from the lowest boundary to the
+position 0 get 2,400 and -1,500. "Both": both (`tests/quality/shaped_weights.py`).
+The line under fp32 says, from the lowest boundary to the
 highest, how far the largest channel, the largest token and single values (kurtosis; 3 is Gaussian)
 stand out after the last epoch, and how much a token changes from epoch to epoch.
 
@@ -46,7 +46,8 @@ vocabulary, the head apart. At hidden 128 changes of rank 16 lose 3.3 %, at 512 
 that is needed grows slower than the size.
 
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
-the same of 128 windows after the last epoch, activations not compressed. *bits, run*: wire bits per
+the same of 128 windows after the last epoch, activations not compressed; limits judge it after the
+epoch in which fp32's is best, since it overfits then. *bits, run*: wire bits per
 value that crosses a boundary, forward and backward, all headers included (fp32: 64), over the whole
 run; *last*: in its last epoch. Two figures are two seeds.
 """
@@ -295,10 +296,14 @@ def _boundaries(results, setup):
 
 def _missed(found):
     """The limits that do not hold, for whoever reads no further than the sum."""
-    lines = [check.line() for check in found if check.ok is False]
-    if not lines:
+    missed = {}  # what, and its limit -> where it was missed, and by what
+    for text, limit, value, _ in (check.line() for check in found if check.ok is False):
+        setup, what = text.split(": ", 1)
+        missed.setdefault((re.sub(r" \(.*\)$", "", what), limit), []).append(f"{setup} {value}")
+    if not missed:
         return []
-    return ["Missed:", "", *(f"- {text}: {value}, {limit}" for text, limit, value, _ in lines)]
+    return ["Missed:", "", *(f"- {what}, {limit}: {'; '.join(where)}"
+                             for (what, limit), where in missed.items())]
 
 
 def write_docs(folder, results, found, machine):

@@ -115,6 +115,11 @@ class ChecksTest(unittest.TestCase):
         found = results(aqsgd_fw2_bw4={"heldOutLoss": [1.9, 1.76 * 0.99]})
         self.assertFalse(check(found, "4 stages: aqsgd fw2 bw4, held-out").ok)
 
+    def test_held_out_loss_is_judged_before_fp32_overfits(self):
+        found = results(fp32={"heldOutLoss": [1.7, 1.9]},
+                        aqsgd_fw2_bw4={"heldOutLoss": [1.7017, 1.8]})
+        self.assertAlmostEqual(check(found, "4 stages: aqsgd fw2 bw4, held-out").value, 0.1)
+
     def test_one_bad_epoch_of_the_defaults_is_seen(self):
         found = Results()
         for name, losses in (("fp32", [2.0, 1.5]), ("defaults of a run", [2.06, 1.5])):
@@ -263,12 +268,13 @@ class DataTest(unittest.TestCase):
 
 class ReportTest(unittest.TestCase):
     def test_the_page_names_the_limits_that_are_missed(self):
-        found = [Check("a: b, training loss", 0.4, 0.5), Check("c: d, bits", 5.46, 5.3, unit="")]
+        found = [Check("a: b, training loss", 0.4, 0.5), Check("c: d, bits", 5.46, 5.3, unit=""),
+                 Check("e: d, bits (f)", 5.5, 5.3, unit=""), Check("e: g", 2, 1)]
         with tempfile.TemporaryDirectory() as folder:
             report.write_docs(Path(folder), results(), found, {"cpu": "x", "system": "Linux"})
             page = (Path(folder) / "README.md").read_text()
-        self.assertIn("**Limits.** 1 of 2 measured limits hold; 2 are defined.\nMissed:\n\n"
-                      "- c: d, bits: 5.46, at most 5.3\n", page)
+        self.assertIn("**Limits.** 1 of 4 measured limits hold; 4 are defined.\nMissed:\n\n"
+                      "- d, bits, at most 5.3: c 5.46; e 5.5\n- g, at most 1 %: e 2 %\n", page)
         self.assertNotIn("training loss: 0.4", page)
 
     def test_the_page_says_how_far_boundaries_stand_out_and_the_bits_of_the_run(self):
