@@ -16,6 +16,7 @@
 #include <set>
 #include <thread>
 
+#include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
 #include "client/chaos_faults.h"
@@ -98,17 +99,7 @@ class ChaosRun {
   Status Prepare() {
     SHOAL_ASSIGN_OR_RETURN(run_program_, FindProgram("shoal-run"));
     SHOAL_ASSIGN_OR_RETURN(const std::string examples, FindExamples());
-    std::error_code error;
-    if (options_.directory.empty()) {
-      std::string name = (fs::temp_directory_path(error) / "shoal-chaos-XXXXXX").string();
-      if (::mkdtemp(name.data()) == nullptr) return FromErrno(errno, "create " + name);
-      directory_ = name;
-    } else {
-      directory_ = fs::absolute(options_.directory, error).string();
-      if (fs::exists(directory_, error) && !fs::is_empty(directory_, error)) {
-        return AlreadyExists(directory_ + " is not empty; choose another --dir");
-      }
-    }
+    SHOAL_ASSIGN_OR_RETURN(directory_, EmptyFolder(options_.directory, "chaos"));
     SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_, 0700));
     model_ = directory_ + "/model";
     data_ = directory_ + "/data.shoal";
@@ -287,8 +278,8 @@ class ChaosRun {
         Start(&swarm, directory_ + "/calm", std::size_t{options_.stages} * options_.pipelines));
     SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, steps));
     SHOAL_ASSIGN_OR_RETURN(const RunProgress calm, swarm.Progress());
-    for (std::size_t t = 0; t < steps; ++t) {
-      if (calm.losses.at(t) == report_.losses[t]) ++report_.equal_losses;
+    for (std::size_t t = 0; t < std::min(steps, calm.losses.size()); ++t) {
+      if (calm.losses[t] == report_.losses[t]) ++report_.equal_losses;
     }
     return Status::Ok();
   }

@@ -27,7 +27,7 @@ std::string Lost(std::uint64_t steps) {
 }  // namespace
 
 bool ChaosReport::Held() const {
-  return trouble.empty() && equal_losses == losses.size() &&
+  return trouble.empty() && !losses.empty() && equal_losses == losses.size() &&
          (may_lose ||
           std::ranges::all_of(faults, [](const FaultCost& cost) { return cost.steps_lost == 0; }));
 }

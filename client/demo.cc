@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
 #include "client/base/terminal.h"
@@ -183,17 +184,7 @@ class DemoRun {
   }
 
   Status MakeFolder() {
-    std::error_code error;
-    if (options_.directory.empty()) {
-      std::string name = (fs::temp_directory_path(error) / "shoal-demo-XXXXXX").string();
-      if (::mkdtemp(name.data()) == nullptr) return FromErrno(errno, "create " + name);
-      directory_ = name;
-    } else {
-      directory_ = fs::absolute(options_.directory, error).string();
-      if (fs::exists(directory_, error) && !fs::is_empty(directory_, error)) {
-        return AlreadyExists(directory_ + " is not empty; choose another --dir");
-      }
-    }
+    SHOAL_ASSIGN_OR_RETURN(directory_, EmptyFolder(options_.directory, "demo"));
     ours_ = true;
     return MakeDirectories(directory_ + "/run", 0700);
   }

@@ -88,7 +88,6 @@ double ClosingCheckpoint::SecondsToSave() const {
 bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = 0;
   holders_.clear();
-  std::vector<std::uint32_t> pipelines;
   for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
@@ -109,8 +108,7 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = step;
   until_ = reaction_.now() + kClosingLimit + ToDuration(3 * to_save);
   uploaded_.assign(config_.stages, false);
-  for (const std::size_t uploader : uploaders_) pipelines.push_back(holders_[uploader].pipeline);
-  rounds_.Reset(history_.checkpoint().step, std::move(pipelines));
+  rounds_.Reset(history_.checkpoint().step, {});  // who uploads is known here
   rounds_.Begin(step_);
   SHOAL_LOG(kInfo, "scheduler", "closing.begin", {"step", step_}, {"holders", holders_.size()});
   return true;
@@ -169,9 +167,7 @@ void ClosingCheckpoint::Replace(std::uint32_t stage) {
     return End("no member of stage " + std::to_string(stage) + " is left that can save it");
   }
   uploaders_[stage] = *other;
-  const Holder& holder = holders_[*other];
-  rounds_.SetUploader(stage, holder.pipeline);
-  const Member* const member = At(holder);
+  const Member* const member = At(holders_[*other]);
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(lifecycle_.cause());

@@ -272,6 +272,7 @@ void HeldSteps::Adopt(std::uint64_t step) {
 void HeldSteps::LookRestored() {
   if (lifecycle_.state() != RunState::kPaused || !possible_) {
     restored_ = false;
+    phase_ = Phase::kNone;
     return;
   }
   const bool any = std::ranges::any_of(members_.all(), [&](const auto& entry) {
@@ -282,8 +283,14 @@ void HeldSteps::LookRestored() {
   const bool late = reaction_.now() - *returning_since_ >= kRestartGrace;
   std::optional<std::uint64_t> step = StepOfReturned(true);
   if (!step && late) step = StepOfReturned(false);
-  if (!step && !late) return lifecycle_.SetStepsFate(StepsFate::kAwaited, "");
+  if (!step && !late) {  // said once, not with every event
+    if (std::exchange(phase_, Phase::kAwaiting) == Phase::kNone) {
+      lifecycle_.SetStepsFate(StepsFate::kAwaited, "");
+    }
+    return;
+  }
   restored_ = false;
+  phase_ = Phase::kNone;
   until_ = reaction_.now();
   StepsFate fate = StepsFate::kTrainedAgain;
   std::set<PeerId> behind;

@@ -92,6 +92,7 @@ TEST(ChaosFaults, SummariesAreByKind) {
 
 TEST(ChaosReport, HoldsOnlyWhereNothingIsLostAndAllLossesAreEqual) {
   ChaosReport report;
+  EXPECT_FALSE(report.Held()) << "nothing was trained";
   report.losses = {2, 1};
   report.equal_losses = 2;
   EXPECT_TRUE(report.Held());

@@ -225,6 +225,21 @@ TEST(KeptStepsTest, TheDocumentsSayHowLongPeersMayTake) {
   EXPECT_THAT(*architecture, HasSubstr("has " + seconds(kReturnGrace) + " to come back"));
 }
 
+// What a held run waits for is stored once, not with every message that comes meanwhile.
+TEST(KeptStepsTest, WaitingForReturnedPeersStoresNoFloodOfEvents) {
+  SimSwarm swarm(SimConfig(2, 1), 363);
+  for (int i = 0; i < 2; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+  swarm.Peer(1).forgets = true;
+  swarm.RestartScheduler(true);
+  swarm.Order(AdminCommand::Kind::kPause);
+  swarm.RunFor(kRestartGrace / 2);
+  const std::size_t before = swarm.persisted().size();
+  EXPECT_THAT(swarm.View().reason, HasSubstr("paused by the organiser"));
+  swarm.RunFor(kRestartGrace / 4);
+  EXPECT_EQ(swarm.persisted().size(), before);
+}
+
 // Only the last plan's hosts are believed: a stranger that names a stage and steps is not.
 TEST(KeptStepsTest, AfterARestartAStrangerHoldsNothing) {
   SimSwarm swarm(SimConfig(2, 1), 362);
