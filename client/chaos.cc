@@ -86,14 +86,20 @@ class ChaosRun {
     if (const auto progress = swarm.Progress(); progress.ok()) report_.losses = progress->losses;
     swarm.Stop();
     SHOAL_RETURN_IF_ERROR(Compare());
-    if (!report_.trouble.empty() || !report_.Held() || !options_.directory.empty()) {
-      return std::move(report_);
+    if (report_.Held() && options_.directory.empty()) {
+      Clear();
+      report_.directory.clear();
     }
-    std::error_code error;
-    fs::remove_all(directory_, error);
-    report_.directory.clear();
     return std::move(report_);
   }
+
+  // Removes the folder if the user did not name it.
+  void Clear() const {
+    std::error_code error;
+    if (options_.directory.empty() && !directory_.empty()) fs::remove_all(directory_, error);
+  }
+  // What it wrote, logs among it; empty: nothing.
+  const std::string& directory() const { return directory_; }
 
  private:
   Status Prepare() {
@@ -304,10 +310,15 @@ ExitCode Chaos(const ChaosOptions& options) {
   ChaosRun run(options, *std::move(kinds));
   const Result<ChaosReport> report = run.Run();
   if (!report.ok() && g_interrupted != 0) {
+    run.Clear();
     std::cerr << "\nstopped; nothing is left running\n";
     return kInterrupted;
   }
-  if (!report.ok()) return Fail(report.status());
+  if (!report.ok()) {
+    const ExitCode code = Fail(report.status());
+    if (!run.directory().empty()) std::cerr << "logs: " << run.directory() << "\n";
+    return code;
+  }
   options.json ? PrintChaosJson(options, *report) : PrintChaos(*report);
   return report->Held() ? ExitCode::kOk : ExitCode::kFailure;
 }
