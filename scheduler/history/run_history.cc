@@ -54,6 +54,7 @@ Status RunHistory::On(const PlanMade& event) {
   if (event.resume_step > losses_.size()) return DataLoss("a plan resumes at an unknown step");
   generation_ = event.generation;
   hosts_ = event.hosts;
+  counting_ = {event.resume_step, {}};
   step_ = event.resume_step;
   losses_.resize(step_);
   losses_stored_ = step_;
@@ -61,6 +62,20 @@ Status RunHistory::On(const PlanMade& event) {
   if (skipped_.empty() || skipped_.back() < step_) return Status::Ok();
   last_skipped_.clear();
   while (!skipped_.empty() && skipped_.back() >= step_) skipped_.pop_back();
+  return Status::Ok();
+}
+
+// It may come ahead of its step, which may be planned already.
+Status RunHistory::On(const PipelinesCount& event) {
+  if (generation_ == 0) return DataLoss("pipelines count before there is a plan");
+  if (event.step < step_ || event.step < counting_.step) {
+    return DataLoss("which pipelines count changed at a step that was applied before");
+  }
+  // A pipeline has at least one host; older logs name none.
+  if (event.pipelines.empty() || (!hosts_.empty() && event.pipelines.back() >= hosts_.size())) {
+    return DataLoss("pipelines count that the plan does not have");
+  }
+  counting_ = event;
   return Status::Ok();
 }
 

@@ -46,6 +46,9 @@ class RunHistory {
   std::uint64_t generation() const { return generation_; }
   // Of its plan, by pipeline, then stage; empty: not known.
   const std::vector<PeerId>& hosts() const { return hosts_; }
+  // The pipelines of that plan that count, and from which step on; none named: all of them, from
+  // the plan's own step on.
+  const PipelinesCount& counting() const { return counting_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
   // In order of steps.
@@ -63,6 +66,7 @@ class RunHistory {
   Status On(const RunBegan& event);
   Status On(const RunStarted& event);
   Status On(const PlanMade& event);
+  Status On(const PipelinesCount& event);
   Status On(const LossesKnown& event);
   Status On(const HeldOutMeasured& event);
   Status On(const StepSkipped& event);
@@ -75,6 +79,7 @@ class RunHistory {
   bool began_ = false, started_ = false, held_ = false;
   std::uint64_t generation_ = 0;
   std::vector<PeerId> hosts_;
+  PipelinesCount counting_;
   std::uint64_t step_ = 0;
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;

@@ -38,6 +38,9 @@ Json ToJson(const PlanMade& e) {
   for (const PeerId& host : e.hosts) json["hosts"].push_back(host.ToHex());
   return json;
 }
+Json ToJson(const PipelinesCount& e) {
+  return {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
+}
 Json ToJson(const LossesKnown& e) {
   return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
 }
@@ -82,6 +85,21 @@ Result<StoredEvent> PlanFrom(const Json& json) {
   return StoredEvent(std::move(made));
 }
 
+Result<StoredEvent> CountingFrom(const Json& json) {
+  PipelinesCount count;
+  count.step = WholeNumber<std::uint64_t>(json.at("step"));
+  if (!json.at("pipelines").is_array()) return DataLoss("pipelines that count are no list");
+  for (const Json& entry : json.at("pipelines")) {
+    const auto pipeline = WholeNumber<std::uint32_t>(entry);
+    if (!count.pipelines.empty() && count.pipelines.back() >= pipeline) {
+      return DataLoss("pipelines that count are not in ascending order");
+    }
+    count.pipelines.push_back(pipeline);
+  }
+  if (count.pipelines.empty()) return DataLoss("no pipeline counts");
+  return StoredEvent(std::move(count));
+}
+
 Result<StoredEvent> FromJson(const Json& json) {
   const std::string type = json.at("type").get<std::string>();
   const auto number = [&](const char* key) { return WholeNumber<std::uint64_t>(json.at(key)); };
@@ -92,6 +110,7 @@ Result<StoredEvent> FromJson(const Json& json) {
   }
   if (type == "started") return StoredEvent(RunStarted{});
   if (type == "plan") return PlanFrom(json);
+  if (type == "counting") return CountingFrom(json);
   if (type == "losses") {
     LossesKnown known{number("first"), json.at("values").get<std::vector<double>>()};
     for (const double loss : known.losses) {

@@ -28,6 +28,12 @@ struct PlanMade {
   std::uint64_t resume_step = 0;
   std::vector<PeerId> hosts = {};  // by pipeline, then stage; older logs have none
 };
+// From `step` on, these pipelines of the newest plan compute the micro-batches: the k-th of them
+// those with global index k modulo their number. Until one comes, all pipelines of the plan do.
+struct PipelinesCount {
+  std::uint64_t step = 0;
+  std::vector<std::uint32_t> pipelines;  // ascending, not empty
+};
 struct LossesKnown {
   std::uint64_t first_step = 0;
   std::vector<double> losses;  // finite
@@ -56,8 +62,9 @@ struct RunFinished {
   std::uint64_t steps = 0;
 };
 
-using StoredEvent = std::variant<RunBegan, RunStarted, PlanMade, LossesKnown, HeldOutMeasured,
-                                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished>;
+using StoredEvent =
+    std::variant<RunBegan, RunStarted, PlanMade, PipelinesCount, LossesKnown, HeldOutMeasured,
+                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

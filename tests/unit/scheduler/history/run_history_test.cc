@@ -42,6 +42,24 @@ TEST(RunHistory, APlanGoesBackToItsStepAndForgetsTheLossesBehindIt) {
   EXPECT_EQ(history.generation(), 4u);
 }
 
+TEST(RunHistory, AllPipelinesOfAPlanCountUntilItIsSaidWhich) {
+  RunHistory history = Begun();
+  EXPECT_EQ(history.Apply(PipelinesCount{0, {0}}).code(), StatusCode::kDataLoss) << "no plan";
+  ASSERT_TRUE(history.Apply(PlanMade{1, 0, {PeerId{{1}}, PeerId{{2}}, PeerId{{3}}}}).ok());
+  EXPECT_TRUE(history.counting().pipelines.empty());
+  for (const double loss : {3.0, 2.0, 1.0}) history.AddLoss(loss);
+  EXPECT_EQ(history.Apply(PipelinesCount{2, {0}}).code(), StatusCode::kDataLoss) << "applied";
+  EXPECT_EQ(history.Apply(PipelinesCount{3, {3}}).code(), StatusCode::kDataLoss) << "no host";
+  EXPECT_EQ(history.Apply(PipelinesCount{3, {}}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(PipelinesCount{5, {0, 2}}).ok()) << "may come ahead";
+  EXPECT_EQ(history.counting().step, 5u);
+  EXPECT_EQ(history.counting().pipelines, (std::vector<std::uint32_t>{0, 2}));
+  EXPECT_EQ(history.Apply(PipelinesCount{4, {0}}).code(), StatusCode::kDataLoss) << "goes back";
+  ASSERT_TRUE(history.Apply(PlanMade{2, 1}).ok());
+  EXPECT_EQ(history.counting().step, 1u);
+  EXPECT_TRUE(history.counting().pipelines.empty());
+}
+
 TEST(RunHistory, NewLossesAreTakenOnceAndReadBackInOrder) {
   RunHistory history = Begun(), again = Begun();
   EXPECT_FALSE(history.TakeNewLosses());

@@ -27,6 +27,7 @@ TEST(StoredEventTest, FormIsPinned) {
       {PlanMade{4, 20, {PeerId{{0xab}}, PeerId{}}},
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
+      {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
       {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
       {HeldOutMeasured{100, 2.5}, R"({"type":"held_out","step":100,"loss":2.5})"},
       {StepSkipped{4, "why"}, R"({"type":"skipped","step":4,"cause":"why"})"},
@@ -56,13 +57,29 @@ TEST(StoredEventTest, LossesKeepEveryBit) {
 
 TEST(StoredEventTest, ForeignBytesAreErrors) {
   for (const std::string text :
-       {"", "{", "[]", "7", R"({"type":"other"})", R"({"type":"plan"})",
-        R"({"type":"plan","generation":"x","step":1})", R"({"type":7})",
-        R"({"type":"skipped","step":4})", R"({"type":"finished","steps":1e30})",
-        R"({"type":"finished","steps":2.5})", R"({"type":"finished","steps":-1})",
+       {"",
+        "{",
+        "[]",
+        "7",
+        R"({"type":"other"})",
+        R"({"type":"plan"})",
+        R"({"type":"plan","generation":"x","step":1})",
+        R"({"type":7})",
+        R"({"type":"skipped","step":4})",
+        R"({"type":"finished","steps":1e30})",
+        R"({"type":"finished","steps":2.5})",
+        R"({"type":"finished","steps":-1})",
+        R"({"type":"counting","step":4})",
+        R"({"type":"counting","step":4,"pipelines":[]})",
+        R"({"type":"counting","step":4,"pipelines":7})",
+        R"({"type":"counting","step":4,"pipelines":[1,1]})",
+        R"({"type":"counting","step":4,"pipelines":[1,0]})",
+        R"({"type":"counting","step":4,"pipelines":[4294967296]})",
+        R"({"type":"counting","step":-1,"pipelines":[0]})",
         R"({"type":"run","run":"zz","config":"0000000000000000"})",
         R"({"type":"losses","first":0,"values":[null]})",
-        R"({"type":"held_out","step":1,"loss":null})", R"({"type":"held_out","loss":1})",
+        R"({"type":"held_out","step":1,"loss":null})",
+        R"({"type":"held_out","loss":1})",
         R"({"type":"checkpoint","step":1,"files":[{"name":"a","hash":"00","size":1}]})"}) {
     EXPECT_EQ(DecodeEvent(text).status().code(), StatusCode::kDataLoss) << text;
   }
@@ -70,14 +87,17 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
 
 TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
   std::mt19937 random(4);
-  const std::string whole = EncodeEvent(LossesKnown{2, {1.5, 0.1}});
-  for (std::size_t size = 0; size < whole.size(); ++size) {
-    EXPECT_FALSE(DecodeEvent(whole.substr(0, size)).ok());
-  }
-  for (int round = 0; round < 3000; ++round) {
-    std::string bytes = whole;
-    for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
-    (void)DecodeEvent(bytes).ok();
+  for (const StoredEvent& event :
+       {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}})}) {
+    const std::string whole = EncodeEvent(event);
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      EXPECT_FALSE(DecodeEvent(whole.substr(0, size)).ok());
+    }
+    for (int round = 0; round < 3000; ++round) {
+      std::string bytes = whole;
+      for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
+      (void)DecodeEvent(bytes).ok();
+    }
   }
 }
 
