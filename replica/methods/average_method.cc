@@ -38,6 +38,7 @@ Result<ReplicaMethod> ParseAverage(const compression::CodecSpec& spec, bool /*lo
                          compression::TraitsOf(method.codec));
   const bool exact = traits.lossless;
   method.traits.lossless = exact;
+  method.traits.follows_steps = true;
   if (exact && feedback == 1) return SpecError(spec, "fp32 sums leave nothing to feed back");
   method.feedback = feedback == 1 || (feedback == 0 && !exact && !traits.unbiased);
   method.spec = exact ? "average"
@@ -63,6 +64,7 @@ Result<ReplicaMethod> ParseCocktail(const compression::CodecSpec& spec, bool /*l
   ReplicaMethod method;
   method.codec = "cocktail:stride=" + Decimal(stride) + ",ratio=" + Decimal(top) + rest;
   method.feedback = true;
+  method.traits.follows_steps = true;
   method.spec = "cocktail:random=" + Decimal(random) + ",top=" + Decimal(top) + rest;
   return method;
 }

@@ -16,6 +16,7 @@ Result<ReplicaMethod> ParseFactors(const compression::CodecSpec& spec, bool loca
   if (local && options.stages == "auto") {
     return SpecError(spec, "with local_steps name the stages, or take all");
   }
+  method.traits.follows_steps = true;
   method.spec = options.Spec();
   method.options = std::move(options);
   return method;

@@ -39,6 +39,10 @@ inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 // For peers to come back with what they hold: where a stage has no other member, and after a
 // restart of the scheduler, from the first that is back.
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
+// For more peers to come before a run whose steps nobody holds goes on with fewer pipelines.
+inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
+inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
+inline constexpr std::uint32_t kInPlaceTries = 3;                        // from the same step
 inline constexpr Duration kRestartGrace = std::chrono::seconds(15);
 inline constexpr Duration kReleaseAfter = std::chrono::minutes(1);  // a checkpoint has it
 // To save what a broken generation made: what always pays, and how long it may take beyond three

@@ -14,9 +14,10 @@ void CheckpointRounds::Reset(std::uint64_t step, std::vector<std::uint32_t> uplo
 
 bool CheckpointRounds::full() const { return rounds_.size() >= kPendingCheckpointsMax; }
 
-void CheckpointRounds::Begin(std::uint64_t step) {
+void CheckpointRounds::Begin(std::uint64_t step, std::size_t members) {
   if (full()) rounds_.erase(rounds_.begin());
   rounds_[step].uploaders = uploaders_;
+  rounds_[step].members = members;
   asked_ = step;
 }
 
@@ -35,9 +36,11 @@ void CheckpointRounds::AddReport(std::uint64_t step, std::uint32_t pipeline, std
   rounds_.at(step).reported.emplace(pipeline, stage);
 }
 
-std::optional<ArtefactMap> CheckpointRounds::TakeWhole(std::uint64_t step, std::size_t members) {
+std::optional<ArtefactMap> CheckpointRounds::TakeWhole(std::uint64_t step) {
   const auto found = rounds_.find(step);
-  if (found == rounds_.end() || found->second.reported.size() < members) return std::nullopt;
+  if (found == rounds_.end() || found->second.reported.size() < found->second.members) {
+    return std::nullopt;
+  }
   ArtefactMap files = std::move(found->second.files);
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(step));
   return files;

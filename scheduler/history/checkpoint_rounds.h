@@ -33,9 +33,11 @@ class CheckpointRounds {
   std::uint64_t asked() const { return asked_; }
   // The next step is to be saved, whatever was asked for before: back to that of `step`.
   void AskAgainAfter(std::uint64_t step) { asked_ = step; }
+  bool pending() const { return !rounds_.empty(); }
   bool full() const;
-  // A checkpoint of `step` applied steps begins; where too many are under way, the oldest ends.
-  void Begin(std::uint64_t step);
+  // A checkpoint of `step` applied steps begins, of which so many members report; where too many
+  // are under way, the oldest ends.
+  void Begin(std::uint64_t step, std::size_t members);
 
   bool Has(std::uint64_t step) const { return rounds_.contains(step); }
   // Whether this member uploads for its stage in that checkpoint, which is under way.
@@ -43,8 +45,8 @@ class CheckpointRounds {
   // False: the checkpoint has another one of this name, which stays.
   bool AddFile(std::uint64_t step, const std::string& name, const control::v1::ArtefactRef& file);
   void AddReport(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage);
-  // The files of the checkpoint, if `members` have reported; it and all before it end then.
-  std::optional<ArtefactMap> TakeWhole(std::uint64_t step, std::size_t members);
+  // The files of the checkpoint, if its members have reported; it and all before it end then.
+  std::optional<ArtefactMap> TakeWhole(std::uint64_t step);
   void Drop(std::uint64_t step) { rounds_.erase(step); }
   // Those in which one of these pipelines uploads for the stage. True: there were some.
   bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
@@ -54,6 +56,7 @@ class CheckpointRounds {
     std::vector<std::uint32_t> uploaders;                        // by stage
     std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
     ArtefactMap files;
+    std::size_t members = 0;
   };
   std::map<std::uint64_t, Round> rounds_;  // by steps applied
   std::vector<std::uint32_t> uploaders_;   // by stage

@@ -181,6 +181,11 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
                  ? TooLong("peer", message.link_broken().peer().size(), kHashBytes)
                  : Status::Ok();
     case PeerMessage::kPlanReady: return CheckPlanReady(message.plan_ready(), config);
+    case PeerMessage::kPrepared:
+      return message.prepared().stage() >= config.stages
+                 ? InvalidArgument("malformed message: a stage that the run does not have")
+                 : Status::Ok();
+    case PeerMessage::kCaughtUp:
     case PeerMessage::kArtefactsOffered:
     case PeerMessage::kPlanFailed:
     case PeerMessage::kLeaving:

@@ -39,10 +39,11 @@ bool ConsistencyChecks::AddChecksum(std::uint64_t step, std::uint32_t pipeline,
 
 std::optional<WeightVerdict> ConsistencyChecks::AddWeights(std::uint64_t step, std::uint32_t stage,
                                                            std::uint32_t pipeline,
-                                                           std::uint64_t checksum) {
+                                                           std::uint64_t checksum,
+                                                           std::size_t members) {
   ForgetBefore(step);
   Group& group = weights_[{step, stage}];
-  if (!group.emplace(pipeline, checksum).second || group.size() < pipelines_) return std::nullopt;
+  if (!group.emplace(pipeline, checksum).second || group.size() < members) return std::nullopt;
   return Judge(group);
 }
 

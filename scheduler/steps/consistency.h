@@ -27,18 +27,17 @@ struct WeightVerdict {
 
 class ConsistencyChecks {
  public:
-  explicit ConsistencyChecks(std::uint32_t pipelines) : pipelines_(pipelines) {}
-
   // A new generation: halves of comparisons are forgotten, counts stay.
   void Reset();
 
   // False: the two ends of the boundary hold different m.
   bool AddChecksum(std::uint64_t step, std::uint32_t pipeline,
                    const control::v1::BoundaryChecksum& end);
-  // A member's checksum of its weights after a step. A verdict comes with the last member of the
-  // stage group; nothing before it, and for a member that spoke already.
+  // A member's checksum of its weights after a step. A verdict comes with the last of the `members`
+  // of the stage group that are compared; nothing before it, and for one that spoke already.
   std::optional<WeightVerdict> AddWeights(std::uint64_t step, std::uint32_t stage,
-                                          std::uint32_t pipeline, std::uint64_t checksum);
+                                          std::uint32_t pipeline, std::uint64_t checksum,
+                                          std::size_t members);
 
   std::uint64_t m_checks() const { return m_checks_; }
   std::uint64_t m_mismatches() const { return m_mismatches_; }
@@ -55,7 +54,6 @@ class ConsistencyChecks {
   WeightVerdict Judge(const Group& group);
   void ForgetBefore(std::uint64_t step);
 
-  const std::uint32_t pipelines_;
   std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>, Half> halves_;
   std::map<std::pair<std::uint64_t, std::uint32_t>, Group> weights_;  // step, stage
   std::uint64_t m_checks_ = 0, m_mismatches_ = 0;

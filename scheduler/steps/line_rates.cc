@@ -19,9 +19,6 @@ bool Alike(const LineRate& a, const LineRate& b) {
 
 }  // namespace
 
-LineRates::LineRates(std::uint32_t pipelines, std::uint32_t stages)
-    : pipelines_(pipelines), stages_(stages) {}
-
 bool LineRates::Uneven(const std::vector<LineRate>& rates) const {
   for (std::uint32_t stage = 0; stage < stages_; ++stage) {
     for (std::uint32_t pipeline = 1; pipeline < pipelines_; ++pipeline) {

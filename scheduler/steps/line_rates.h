@@ -22,10 +22,14 @@ inline constexpr std::uint64_t kLineRateSteps = 20;
 
 class LineRates {
  public:
-  LineRates(std::uint32_t pipelines, std::uint32_t stages);
+  LineRates(std::uint32_t pipelines, std::uint32_t stages)
+      : stages_(stages), pipelines_(pipelines) {}
 
-  // A new generation knows nothing.
-  void Reset() { told_.clear(); }
+  // A new generation of so many pipelines knows nothing.
+  void Reset(std::uint32_t pipelines) {
+    pipelines_ = pipelines;
+    told_.clear();
+  }
   // `known`: by pipeline, then stage. Rates to tell with the plan of `step`, which grows. Empty:
   // those told before still hold, or the members of each group have always been alike.
   std::vector<LineRate> Tell(std::uint64_t step, const std::vector<LineRate>& known);
@@ -33,7 +37,8 @@ class LineRates {
  private:
   bool Uneven(const std::vector<LineRate>& rates) const;
 
-  const std::uint32_t pipelines_, stages_;
+  const std::uint32_t stages_;
+  std::uint32_t pipelines_ = 0;
   std::vector<LineRate> told_;
   std::uint64_t told_step_ = 0;
 };

@@ -18,8 +18,10 @@ bool Agree(double a, double b) {
 
 }  // namespace
 
-StepAccount::StepAccount(std::uint32_t stages, std::uint32_t pipelines)
-    : stages_(stages), pipelines_(pipelines), entries_(std::size_t{stages} * pipelines) {}
+void StepAccount::Reset(std::uint32_t pipelines) {
+  pipelines_ = pipelines;
+  entries_.assign(std::size_t{stages_} * pipelines, Entry{});
+}
 
 StepAccount::Entry& StepAccount::At(std::uint32_t pipeline, std::uint32_t stage) {
   SHOAL_CHECK(pipeline < pipelines_ && stage < stages_);

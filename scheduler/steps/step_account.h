@@ -15,8 +15,12 @@ namespace shoal::scheduler {
 
 class StepAccount {
  public:
-  StepAccount(std::uint32_t stages, std::uint32_t pipelines);
+  explicit StepAccount(std::uint32_t stages, std::uint32_t pipelines = 0) : stages_(stages) {
+    Reset(pipelines);
+  }
 
+  // A plan of so many pipelines begins.
+  void Reset(std::uint32_t pipelines);
   void Begin(std::uint64_t step, TimePoint now);
   std::uint64_t step() const { return step_; }
 
@@ -71,7 +75,8 @@ class StepAccount {
   Entry& At(std::uint32_t pipeline, std::uint32_t stage);
   const Entry& At(std::uint32_t pipeline, std::uint32_t stage) const;
 
-  const std::uint32_t stages_, pipelines_;
+  const std::uint32_t stages_;
+  std::uint32_t pipelines_ = 0;
   std::uint64_t step_ = 0;
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;

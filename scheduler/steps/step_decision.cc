@@ -11,8 +11,8 @@ StepDecision DecideStep(const StepFacts& facts) {
   decision.checkpoint = now || (due && decision.sync);
   // Between the exchanges of local steps replicas differ by design, so each exchange is checked.
   decision.check_weights = facts.pipelines > 1 && decision.sync &&
-                           (decision.checkpoint || facts.applied % facts.weight_check_every == 0 ||
-                            facts.local_steps > 0);
+                           (decision.checkpoint || facts.weight_check_asked ||
+                            facts.applied % facts.weight_check_every == 0 || facts.local_steps > 0);
   return decision;
 }
 

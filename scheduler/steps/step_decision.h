@@ -16,6 +16,7 @@ struct StepFacts {
   bool checkpoints_pending = false;    // as many as may be
   bool pausing = false;                // a pause waits for a checkpoint that was not asked for yet
   std::uint64_t weight_check_every = 1;
+  bool weight_check_asked = false;
   std::uint32_t local_steps = 0;  // of the replica method, between pipelines; 0: none
 };
 

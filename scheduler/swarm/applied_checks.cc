@@ -10,12 +10,7 @@ namespace shoal::scheduler {
 AppliedChecks::AppliedChecks(const RunConfig& config, const SwarmPlan& plan,
                              const RunHistory& history, Lifecycle* lifecycle,
                              CheckpointUploads* uploads)
-    : config_(config),
-      plan_(plan),
-      history_(history),
-      lifecycle_(*lifecycle),
-      uploads_(*uploads),
-      consistency_(config.pipelines) {}
+    : config_(config), plan_(plan), history_(history), lifecycle_(*lifecycle), uploads_(*uploads) {}
 
 void AppliedChecks::BeginGeneration() {
   consistency_.Reset();
@@ -38,9 +33,9 @@ Status AppliedChecks::OnApplied(const Member& member, const control::v1::Applied
                 {"pipeline", pipeline}, {"boundary", end.boundary()});
     }
   }
-  if (applied.weight_checksum() == 0) return Status::Ok();
-  const auto verdict =
-      consistency_.AddWeights(applied.step(), stage, pipeline, applied.weight_checksum());
+  if (applied.weight_checksum() == 0 || plan_.IsShadow(member.peer)) return Status::Ok();
+  const auto verdict = consistency_.AddWeights(applied.step(), stage, pipeline,
+                                               applied.weight_checksum(), plan_.InStep(stage));
   if (verdict && !verdict->equal) OnWeightsDiffer(applied.step(), stage, *verdict);
   return Status::Ok();
 }
@@ -75,7 +70,7 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   }
   uploads_.SetUploader(stage, verdict.speaker);
   if (history_.step() < config_.steps) {
-    lifecycle_.EndSoon(last_difference_);
+    lifecycle_.EndSoon(last_difference_, {false});
   } else if (dropped) {  // too late for a further checkpoint
     lifecycle_.Interrupt(last_difference_, {false});
   }

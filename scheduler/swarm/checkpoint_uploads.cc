@@ -40,9 +40,10 @@ void CheckpointUploads::BeginGeneration() {
 
 // The first member of a stage that can save, if any.
 std::optional<std::uint32_t> CheckpointUploads::UploaderFor(std::uint32_t stage) const {
-  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
     const Member* const member = plan_.At(pipeline, stage);
-    if (member != nullptr && member->save_error.empty()) return pipeline;
+    const bool saves = member != nullptr && member->save_error.empty();
+    if (saves && !plan_.IsShadow(member->peer)) return pipeline;
   }
   return std::nullopt;
 }
@@ -129,7 +130,7 @@ std::string CheckpointUploads::WhoCannotSave() const {
 }
 
 bool CheckpointUploads::CompleteIfWhole(std::uint64_t step) {
-  const auto files = rounds_.TakeWhole(step, plan_.needed());
+  const auto files = rounds_.TakeWhole(step);
   if (!files) return false;
   RecordCheckpoint(step, *files, &journal_, &reaction_);
   return true;

@@ -33,13 +33,14 @@ class CheckpointUploads {
 
   // Steps applied at the newest checkpoint that was asked for, or resumed from.
   std::uint64_t asked() const { return rounds_.asked(); }
+  bool pending() const { return rounds_.pending(); }
   // As many are under way as may be.
   bool full() const { return rounds_.full(); }
   // Whether this member of the plan uploads for its stage group, from the next checkpoint on.
   bool Uploads(const Member& member) const;
   void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
   // The members save what they hold after the newest step.
-  void Begin() { rounds_.Begin(history_.step()); }
+  void Begin() { rounds_.Begin(history_.step(), plan_.InStep()); }
 
   // A member of the plan has saved and uploaded its part, or failed to. True: with that the
   // checkpoint is whole, and the run's newest.

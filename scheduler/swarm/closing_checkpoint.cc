@@ -88,7 +88,7 @@ double ClosingCheckpoint::SecondsToSave() const {
 bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = 0;
   holders_.clear();
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
       const bool holds = member != nullptr && member->connected &&
@@ -109,7 +109,7 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   until_ = reaction_.now() + kClosingLimit + ToDuration(3 * to_save);
   uploaded_.assign(config_.stages, false);
   rounds_.Reset(history_.checkpoint().step, {});  // who uploads is known here
-  rounds_.Begin(step_);
+  rounds_.Begin(step_, config_.stages);
   SHOAL_LOG(kInfo, "scheduler", "closing.begin", {"step", step_}, {"holders", holders_.size()});
   return true;
 }
@@ -146,7 +146,7 @@ void ClosingCheckpoint::OnDone(const Member& member, const control::v1::Checkpoi
   if (!uploads) return;
   uploaded_[holder->stage] = true;
   rounds_.AddReport(step_, holder->pipeline, holder->stage);
-  const auto files = rounds_.TakeWhole(step_, config_.stages);
+  const auto files = rounds_.TakeWhole(step_);
   if (!files) return;
   RecordCheckpoint(step_, *files, &journal_, &reaction_);
   End("");

@@ -28,7 +28,7 @@ bool Knows(const control::v1::Apply& apply, std::uint64_t step) {
 
 HeldSteps::HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan,
                      RunJournal* journal, Lifecycle* lifecycle, ClosingCheckpoint* closing,
-                     Reaction* reaction)
+                     bool in_place, Reaction* reaction)
     : config_(config),
       members_(*members),
       plan_(*plan),
@@ -37,7 +37,8 @@ HeldSteps::HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan,
       lifecycle_(*lifecycle),
       closing_(*closing),
       reaction_(*reaction),
-      possible_(MayKeepAnyStep(config)) {}
+      possible_(MayKeepAnyStep(config)),
+      in_place_(in_place) {}
 
 // Who is one step behind has only not heard its Apply.
 bool HeldSteps::Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const {
@@ -50,7 +51,7 @@ bool HeldSteps::Holds(const Member* member, std::uint32_t pipeline, std::uint32_
 
 // A member of the stage lost its connection, but perhaps not its process.
 bool HeldSteps::MayReturn(std::uint32_t stage) const {
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     const Member* const member = plan_.At(p, stage);
     if (member != nullptr && !member->connected) return true;
   }
@@ -58,15 +59,17 @@ bool HeldSteps::MayReturn(std::uint32_t stage) const {
 }
 
 HeldSteps::Coverage HeldSteps::Covered() const {
-  Coverage covered{true, true, true};
+  Coverage covered{true, true, true, true};
   for (std::uint32_t s = 0; s < config_.stages; ++s) {
-    bool any = false;
-    for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+    bool any = false, stays = false;
+    for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
       const Member* const member = plan_.At(p, s);
       const bool holds = Holds(member, p, s);
       covered.all = covered.all && holds && member->wants_stage;
+      stays = stays || (holds && member->wants_stage);
       any = any || (holds && member->save_error.empty());
     }
+    covered.stays = covered.stays && stays;
     covered.every_stage = covered.every_stage && any;
     covered.possible = covered.possible && (any || MayReturn(s));
   }
@@ -78,31 +81,38 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
   step_ = history_.step();
   step_seconds_ = step_seconds;
   until_ = reaction_.now() + kReturnGrace;
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       Member* const member = plan_.At(p, s);
       if (member == nullptr) continue;
       member->held.Clear();
       if (!member->connected || member->peer == keep.without) continue;
+      if (plan_.IsShadow(member->peer)) continue;
       member->held.set_generation(history_.generation());
       member->held.set_step(step_);
       member->held.set_pipeline(p);
       member->held.set_stage(s);
     }
   }
-  if (!possible_ || !keep.steps || step_ <= history_.checkpoint().step) {
-    return StepsFate::kTrainedAgain;
-  }
+  if (!possible_ || !keep.steps || step_ == 0) return StepsFate::kTrainedAgain;
   return Decide();
+}
+
+// Whether the next generation can have those who hold the step as they are: all positions, or at
+// least every stage where members may come and go.
+bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
+  return (covered.all || (in_place_ && covered.stays)) && !history_.held();
 }
 
 StepsFate HeldSteps::Decide() {
   phase_ = Phase::kNone;
   const Coverage covered = Covered();
-  if (covered.all && tried_in_place_ != step_ && !history_.held()) {
+  const std::uint32_t tries = tries_.step == step_ ? tries_.count : 0;
+  if (MayGoOnInPlace(covered) && tries < (in_place_ ? kInPlaceTries : 1)) {
     phase_ = Phase::kKept;
     return StepsFate::kKept;
   }
+  if (step_ <= history_.checkpoint().step) return StepsFate::kTrainedAgain;  // there is none
   if (covered.every_stage) {
     return closing_.Begin(step_, step_seconds_) ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
   }
@@ -113,7 +123,9 @@ StepsFate HeldSteps::Decide() {
 
 void HeldSteps::Fill(const Member& member, control::v1::Abort* abort) const {
   if (phase_ == Phase::kNone && !closing_.saving()) return;
-  if (member.held.generation() != history_.generation()) return;
+  // A shadow keeps what it has got so far.
+  const bool shadow = in_place_ && phase_ != Phase::kNone && plan_.IsShadow(member.peer);
+  if (member.held.generation() != history_.generation() && !shadow) return;
   abort->set_hold_step(step_);
   if (Knows(last_apply_, step_)) *abort->mutable_apply() = last_apply_;
   closing_.Fill(member, abort);
@@ -122,7 +134,7 @@ void HeldSteps::Fill(const Member& member, control::v1::Abort* abort) const {
 // Members that are one step behind, which they are told of next.
 std::set<PeerId> HeldSteps::CatchUp() {
   std::set<PeerId> behind;
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       Member* const member = plan_.At(p, s);
       if (!Holds(member, p, s) || member->held.step() == step_) continue;
@@ -157,7 +169,7 @@ void HeldSteps::Look() {
   if (phase_ == Phase::kNone) return;
   const Coverage covered = Covered();
   const bool stays = phase_ == Phase::kKept
-                         ? covered.all && !history_.held()
+                         ? MayGoOnInPlace(covered)
                          : !covered.every_stage && covered.possible && reaction_.now() < until_;
   if (stays) return;
   const std::set<PeerId> behind = CatchUp();
@@ -176,21 +188,28 @@ void HeldSteps::Release() {
     Member* const member = members_.Find(host->peer);
     if (member->connected) reaction_.Send(*member, message);
     member->held.Clear();
+    member->follows = false;
   }
 }
 
-std::optional<std::uint64_t> HeldSteps::InPlace(const PlacementPlan& positions) const {
-  if (phase_ != Phase::kKept || positions != plan_.positions() || !Covered().all) {
-    return std::nullopt;
+std::vector<BoundPeer> HeldSteps::Holders() const {
+  std::vector<BoundPeer> holders;
+  if (phase_ != Phase::kKept) return holders;
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      const Member* const member = plan_.At(p, s);
+      if (!Holds(member, p, s) || !member->wants_stage) continue;
+      holders.push_back({member->peer, s, p, true, member->joined});
+    }
   }
-  return step_;
+  return holders;
 }
 
-void HeldSteps::BeginGeneration(std::optional<std::uint64_t> in_place) {
+void HeldSteps::BeginGeneration(bool in_place) {
   phase_ = Phase::kNone;
   restored_ = false;
   release_at_.reset();
-  if (in_place) tried_in_place_ = in_place;
+  if (in_place) tries_ = {step_, tries_.step == step_ ? tries_.count + 1 : 1};
 }
 
 // ---- after a restart of the scheduler
@@ -198,7 +217,7 @@ void HeldSteps::BeginGeneration(std::optional<std::uint64_t> in_place) {
 // Whether a peer that came back holds so many steps, or all but their last Apply.
 bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
   const control::v1::Held& held = member.held;
-  if (held.stage() >= config_.stages || held.pipeline() >= config_.pipelines) return false;
+  if (held.stage() >= config_.stages) return false;
   const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
   const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
   return place < hosts.size() && hosts[place] == member.peer && member.connected &&
@@ -219,8 +238,8 @@ std::optional<std::uint64_t> HeldSteps::StepOfReturned(bool all) const {
       places.emplace(member.held.stage(), member.held.pipeline());
       stages.insert(member.held.stage());
     }
-    const bool whole = all ? places.size() == std::size_t{config_.stages} * config_.pipelines
-                           : stages.size() == config_.stages;
+    const bool whole =
+        all ? places.size() == history_.hosts().size() : stages.size() == config_.stages;
     if (whole) return step;
   }
   return std::nullopt;
@@ -260,7 +279,8 @@ bool HeldSteps::TakeLosses(std::uint64_t step) {
 
 // Whoever holds the step is at its place again.
 void HeldSteps::Adopt(std::uint64_t step) {
-  PlacementPlan positions(config_.pipelines, std::vector<PeerId>(config_.stages));
+  PlacementPlan positions(history_.hosts().size() / config_.stages,
+                          std::vector<PeerId>(config_.stages));
   for (const auto& [peer, member] : members_.all()) {
     if (Counts(member, step)) positions[member.held.pipeline()][member.held.stage()] = peer;
   }

@@ -3,8 +3,9 @@
 //
 // Members keep their stage in memory when a generation ends, and when the scheduler is gone. If all
 // positions are held, the next generation goes on in place: nobody loads or sends anything. If at
-// least every stage is held, the holders save a closing checkpoint. If not, peers get a moment to
-// come back; then the run goes back to its last checkpoint. Thread: control.
+// least every stage is, it does so, too, where the replica method lets members come and go; else
+// the holders save a closing checkpoint. If not, peers get a moment to come back; then the run goes
+// back to its last checkpoint. Thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
 #define SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
@@ -18,7 +19,7 @@
 #include "common/ids.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/plan/placement.h"
+#include "scheduler/plan/regroup.h"
 #include "scheduler/swarm/closing_checkpoint.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
@@ -30,9 +31,9 @@ namespace shoal::scheduler {
 
 class HeldSteps {
  public:
-  // All outlive it.
+  // All outlive it. `in_place`: members may come and go between two steps.
   HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan, RunJournal* journal,
-            Lifecycle* lifecycle, ClosingCheckpoint* closing, Reaction* reaction);
+            Lifecycle* lifecycle, ClosingCheckpoint* closing, bool in_place, Reaction* reaction);
 
   // A generation was begun before the scheduler was started again.
   void Restored() { restored_ = true; }
@@ -45,19 +46,23 @@ class HeldSteps {
   // With any event: somebody may have come or gone.
   void Look();
 
-  // The steps from which a generation with these positions goes on in place; nothing: it cannot.
-  std::optional<std::uint64_t> InPlace(const PlacementPlan& positions) const;
+  // Members of the newest plan with which a generation can go on in place; none: it cannot.
+  std::vector<BoundPeer> Holders() const;
+  // The applied steps that they hold.
+  std::uint64_t step() const { return step_; }
   // A generation begins, in place or not.
-  void BeginGeneration(std::optional<std::uint64_t> in_place);
+  void BeginGeneration(bool in_place);
 
  private:
   enum class Phase : std::uint8_t { kNone, kAwaiting, kKept };
   struct Coverage {
     bool all = false, every_stage = false;
+    bool stays = false;     // every stage has a member that holds it and wants to go on
     bool possible = false;  // every stage has a member that holds it, or may come back with it
   };
 
   bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
+  bool MayGoOnInPlace(const Coverage& covered) const;
   void Release();
   bool MayReturn(std::uint32_t stage) const;
   Coverage Covered() const;
@@ -79,15 +84,20 @@ class HeldSteps {
   ClosingCheckpoint& closing_;
   Reaction& reaction_;
   const bool possible_;  // by the replica method
+  const bool in_place_;
 
   Phase phase_ = Phase::kNone;
   control::v1::Apply last_apply_;
   std::uint64_t step_ = 0;  // applied ones that are held
   double step_seconds_ = 0;
-  TimePoint until_{};                            // how long peers may come back
-  bool saving_ = false;                          // as of the last event
-  std::optional<TimePoint> release_at_;          // then members need not hold anything any more
-  std::optional<std::uint64_t> tried_in_place_;  // the newest steps from which that was tried
+  TimePoint until_{};                    // how long peers may come back
+  bool saving_ = false;                  // as of the last event
+  std::optional<TimePoint> release_at_;  // then members need not hold anything any more
+  struct Tries {
+    std::uint64_t step = 0;
+    std::uint32_t count = 0;
+  };
+  Tries tries_;  // to go on in place, from the newest steps
   bool restored_ = false;
   std::optional<TimePoint> returning_since_;  // after a restart
 };

@@ -63,6 +63,7 @@ void Lifecycle::EndGeneration(const std::string& cause, const Keep& keep) {
   if (was_active) fate_ = owner_.KeepSteps(keep);
   SetCauseWithSteps(cause);
   ending_.reset();
+  step_ending_.reset();
   if (was_active) owner_.GenerationEnded(cause_);
 }
 
@@ -90,8 +91,8 @@ void Lifecycle::InterruptUncounted(const std::string& cause, const Keep& keep) {
   if (EndOrHold(cause, keep)) backoff_.Wait(reaction_.now());
 }
 
-void Lifecycle::PlanAgain(const std::string& cause) {
-  EndGeneration(cause);
+void Lifecycle::PlanAgain(const std::string& cause, const Keep& keep) {
+  EndGeneration(cause, keep);
   PlanAtOnce();
 }
 
@@ -128,8 +129,22 @@ void Lifecycle::Fail(const std::string& cause) {
   }
 }
 
-void Lifecycle::EndSoon(const std::string& cause) {
-  if (!ending_) ending_ = Ending{cause, history_.step(), false};
+void Lifecycle::EndSoon(const std::string& cause, const Keep& keep) {
+  if (!ending_) ending_ = Ending{cause, history_.step(), false, keep};
+}
+
+void Lifecycle::EndWithStep(const std::string& cause, bool patient) {
+  if (state_ != RunState::kTraining || (step_ending_ && step_ending_->patient <= patient)) return;
+  step_ending_ = StepEnding{cause, patient};
+}
+
+bool Lifecycle::StepDone(bool checkpoint_pending) {
+  // A checkpoint that was ordered ends it; so does the run's last step.
+  if (!step_ending_ || ending_ || history_.step() >= config_.steps) return false;
+  if (step_ending_->patient && checkpoint_pending) return false;
+  const std::string cause = step_ending_->cause;
+  PlanAgain(cause);
+  return true;
 }
 
 void Lifecycle::PostponeEnding() {
@@ -144,7 +159,8 @@ void Lifecycle::CheckpointWhole(std::uint64_t step) {
 
 void Lifecycle::EndNow(const std::string& cause) {
   if (ending_ && ending_->hold) return Hold(cause);
-  PlanAgain(cause);
+  const Keep keep = ending_ ? ending_->keep : Keep{};
+  PlanAgain(cause, keep);
 }
 
 void Lifecycle::OrderPause() {
@@ -154,7 +170,8 @@ void Lifecycle::OrderPause() {
     // The next step ends with a checkpoint, so that no work is lost; a second order joins the
     // first.
     if (ending_ && ending_->hold) return;
-    ending_ = Ending{cause, ending_ ? ending_->from : history_.step(), true};
+    ending_ = Ending{cause, ending_ ? ending_->from : history_.step(), true,
+                     ending_ ? ending_->keep : Keep{}};
     journal_.Store(RunHeld{cause});  // survives a restart before that checkpoint is whole
     return;
   }
@@ -193,7 +210,7 @@ void Lifecycle::SetCauseWithSteps(const std::string& cause) {
       cause_ += std::string("kept if peers that hold ") + (one ? "it" : "them") + " come back";
       break;
     case StepsFate::kKept:
-      cause_ += "kept: all peers are here and hold ";
+      cause_ += "kept: the peers that are here hold ";
       cause_ += one ? "it" : "them";
       break;
     case StepsFate::kBeingSaved:

@@ -50,6 +50,7 @@ class Lifecycle {
     std::string cause;
     std::uint64_t from = 0;
     bool hold = false;  // then wait for an order to resume; else plan again at once
+    Keep keep = {};
   };
 
   // All outlive it. `reaction` is asked for the time only.
@@ -60,8 +61,12 @@ class Lifecycle {
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
   // Why it is paused or failed.
   const std::string& cause() const { return cause_; }
+  // Why the generation before the one in progress ended; empty: there was none.
+  const std::string& last_end() const { return cause_alone_; }
   void SetCause(const std::string& cause) { cause_alone_ = cause_ = cause; }
   const std::optional<Ending>& ending() const { return ending_; }
+  // What becomes of the last generation's steps.
+  StepsFate fate() const { return fate_; }
   // Whether the generation ends with the checkpoint of so many applied steps.
   bool EndsWith(std::uint64_t checkpoint_step) const;
 
@@ -84,7 +89,7 @@ class Lifecycle {
   // neighbour reports its broken link first, and who is gone says more than that.
   void Lost(const std::string& cause);
   // The run tries again at once.
-  void PlanAgain(const std::string& cause);
+  void PlanAgain(const std::string& cause, const Keep& keep = {});
   // The run waits for an order to resume.
   void Hold(const std::string& cause, const Keep& keep = {});
   // The run ends for good.
@@ -95,13 +100,20 @@ class Lifecycle {
 
   // ---- the generation in progress ends with a checkpoint
   // Of more steps than now. An ending that was ordered before stays.
-  void EndSoon(const std::string& cause);
+  void EndSoon(const std::string& cause, const Keep& keep = {});
   // The checkpoint that was to end it cannot: the next one does.
   void PostponeEnding();
   // May be the one that ends it.
   void CheckpointWhole(std::uint64_t step);
   // Ends it without its checkpoint.
   void EndNow(const std::string& cause);
+
+  // ---- the generation in progress ends with a step, which its members keep
+  // With the next one; `patient`: with the next one at whose end no checkpoint is under way. An
+  // order that came before stays.
+  void EndWithStep(const std::string& cause, bool patient);
+  // A step is applied. True: the generation has ended with it.
+  bool StepDone(bool checkpoint_pending);
 
   // ---- orders
   void OrderPause();
@@ -125,6 +137,11 @@ class Lifecycle {
   std::string cause_alone_;                    // without what became of the steps
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   std::optional<Ending> ending_;
+  struct StepEnding {
+    std::string cause;
+    bool patient = false;
+  };
+  std::optional<StepEnding> step_ending_;
   FailureBackoff backoff_;
 };
 

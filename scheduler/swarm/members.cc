@@ -106,6 +106,8 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.connected = true;
   member.connection = connection;
   member.held = hello.held();
+  member.preparation = {};
+  member.follows = false;
   member.last_heard = now;
   member.watch = {};
   return &member;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,16 @@ struct Member {
   TimePoint last_heard{};
   HeartbeatWatch watch;                    // of this connection
   std::int32_t pipeline = -1, stage = -1;  // in the newest plan
-  control::v1::Held held;                  // of an ended generation; generation 0: nothing
+  struct Preparation {
+    std::optional<std::uint32_t> stage;  // it was asked to prepare
+    bool ready = false;                  // and has
+    TimePoint not_before{};              // to ask it again
+  };
+  Preparation preparation;                  // of this connection
+  bool follows = false;                     // as a shadow of the newest plan, on this connection
+  std::optional<std::uint32_t> last_stage;  // that it had
+  std::uint64_t state_bytes = 0, state_bytes_wanted = 0;  // of a shadow
+  control::v1::Held held;  // of an ended generation; generation 0: nothing
 
   bool placed() const { return stage >= 0; }
   // May be given a stage now.

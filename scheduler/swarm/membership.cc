@@ -1,5 +1,6 @@
 #include "scheduler/swarm/membership.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,13 +14,15 @@
 namespace shoal::scheduler {
 
 Membership::Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction)
+                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
+                       Reaction* reaction)
     : config_(config),
       join_secret_(std::move(join_secret)),
       history_(history),
       members_(*members),
       plan_(*plan),
       lifecycle_(*lifecycle),
+      in_place_(in_place),
       reaction_(*reaction) {}
 
 void Membership::OnConnected(const PeerConnected& event) {
@@ -108,6 +111,8 @@ Member* Membership::Heard(ConnectionId connection) {
 void Membership::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
   member->watch.OnHeartbeat(reaction_.now());
   member->state = CleanText(heartbeat.state(), kNameCharactersMax);
+  member->state_bytes = heartbeat.state_bytes();
+  member->state_bytes_wanted = heartbeat.state_bytes_wanted();
   member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};
   if (heartbeat.status_json().empty()) return;
   Result<std::string> status = FitPeerStatus(heartbeat.status_json());
@@ -128,13 +133,24 @@ void Membership::OnLeaving(const Member& member, const std::string& reason) {
   reaction_.Add(Disconnect{connection, Cancelled("it left")});
 }
 
+// Whether its stage has another member that stays and holds it.
+bool Membership::OthersInStep(const Member& member) const {
+  return std::ranges::any_of(plan_.Hosts(), [&](const Member* other) {
+    return other->peer != member.peer && other->stage == member.stage && other->candidate() &&
+           !plan_.IsShadow(other->peer);
+  });
+}
+
 void Membership::OnHandingOver(Member* member, const std::string& reason) {
   member->wants_stage = false;
   member->going = CleanText(reason, kReasonCharactersMax);
   // Else its abort is on the way, or the end of the run.
   if (!member->placed() || !lifecycle_.active() || history_.step() >= config_.steps) return;
   const std::string cause = member->HandsOver();
-  if (lifecycle_.state() == RunState::kTraining) {
+  if (in_place_ && OthersInStep(*member)) {
+    lifecycle_.state() == RunState::kTraining ? lifecycle_.EndWithStep(cause, false)
+                                              : lifecycle_.PlanAgain(cause);
+  } else if (lifecycle_.state() == RunState::kTraining) {
     lifecycle_.EndSoon(cause);
   } else {  // no step began since the checkpoint
     lifecycle_.PlanAgain(cause);

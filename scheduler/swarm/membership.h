@@ -18,9 +18,10 @@ namespace shoal::scheduler {
 
 class Membership {
  public:
-  // All outlive it.
+  // All outlive it. `in_place`: members may come and go between two steps.
   Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction);
+             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
+             Reaction* reaction);
 
   void OnConnected(const PeerConnected& event);
   void OnDisconnected(const PeerDisconnected& event);
@@ -42,6 +43,7 @@ class Membership {
 
  private:
   void Lost(const Member& member, const std::string& why);
+  bool OthersInStep(const Member& member) const;
 
   const RunConfig& config_;
   const std::string join_secret_;
@@ -49,6 +51,7 @@ class Membership {
   Members& members_;
   SwarmPlan& plan_;
   Lifecycle& lifecycle_;
+  const bool in_place_;
   Reaction& reaction_;
 };
 

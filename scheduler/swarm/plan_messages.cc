@@ -12,7 +12,7 @@
 namespace shoal::scheduler {
 namespace {
 
-void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
+void FillConfig(const RunConfig& from, std::size_t pipelines, control::v1::RunConfig* to) {
   to->set_run(from.run.value);
   to->set_name(from.name);
   to->set_model_config_json(from.model_config_json);
@@ -20,7 +20,7 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
   to->set_steps(from.steps);
   to->set_seed(from.seed);
   to->set_stages(from.stages);
-  to->set_pipelines(from.pipelines);
+  to->set_pipelines(static_cast<std::uint32_t>(pipelines));
   to->set_micro_batches(from.micro_batches);
   to->set_micro_batch_rows(from.micro_batch_rows);
   to->set_row_tokens(from.row_tokens);
@@ -45,8 +45,9 @@ void FillConfig(const RunConfig& from, control::v1::RunConfig* to) {
 }
 
 // In micro-batches of the usual size, if that is not too large for a frame, dealt out to the
-// pipelines in turns.
-void AddEvaluation(const RunConfig& config, control::v1::StepPlan* plan) {
+// pipelines that count in turns.
+void AddEvaluation(const RunConfig& config, const Pipelines& counting,
+                   control::v1::StepPlan* plan) {
   const std::uint32_t rows_most = std::clamp(kEvaluationTokensMax / std::max(config.row_tokens, 1u),
                                              1u, std::max(config.micro_batch_rows, 1u));
   control::v1::MicroBatchPlan* micro_batch = nullptr;
@@ -55,7 +56,7 @@ void AddEvaluation(const RunConfig& config, control::v1::StepPlan* plan) {
     if (micro_batch == nullptr ||
         static_cast<std::uint32_t>(micro_batch->samples_size()) == rows_most) {
       micro_batch =
-          plan->mutable_pipelines(static_cast<int>(added % config.pipelines))->add_evaluation();
+          plan->mutable_pipelines(static_cast<int>(PipelineOf(counting, added)))->add_evaluation();
       micro_batch->set_global_index(added++);
     }
     micro_batch->add_samples(row.value);
@@ -79,11 +80,12 @@ std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage
 
 control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
                              std::uint64_t resume_step, const PlacementPlan& plan,
-                             const PlanLans& lans, const Members& members) {
+                             const PlanLans& lans, const std::set<PeerId>& shadows,
+                             const Members& members) {
   control::v1::Plan message;
   message.set_generation(generation);
   message.set_resume_step(resume_step);
-  FillConfig(config, message.mutable_config());
+  FillConfig(config, plan.size(), message.mutable_config());
   const std::vector<std::uint32_t>& sharing = config.sharing;
   for (std::uint32_t p = 0; p < plan.size(); ++p) {
     for (std::uint32_t s = 0; s < plan[p].size(); ++s) {
@@ -94,6 +96,7 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
       position->set_stage(s);
       position->set_peer(member->peer.key.data(), member->peer.key.size());
       position->set_name(member->name);
+      position->set_shadow(shadows.contains(member->peer));
       for (const std::string& address : member->addresses) position->add_addresses(address);
       position->set_first_layer(config.stage_first_layers[s]);
       position->set_last_layer(config.stage_first_layers[s + 1]);
@@ -107,38 +110,67 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
   return message;
 }
 
+std::vector<control::v1::ArtefactRef> ConstantArtefacts(const RunConfig& config,
+                                                        std::uint32_t stage,
+                                                        const ArtefactMap& initial) {
+  std::vector<control::v1::ArtefactRef> artefacts;
+  const auto add = [&](const std::string& name) {
+    const auto found = initial.find(name);
+    if (found != initial.end()) artefacts.push_back(found->second);
+  };
+  for (const std::string& part : StageParts(config, stage)) {
+    add(part + std::string(model::kBaseSuffix));
+  }
+  if (stage == 0 || stage + 1 == config.stages || config.segmented_rows) add("data");
+  return artefacts;
+}
+
+control::v1::Prepare PrepareMessage(const RunConfig& config, std::uint32_t stage,
+                                    const ArtefactMap& initial) {
+  control::v1::Prepare message;
+  FillConfig(config, config.pipelines, message.mutable_config());
+  message.mutable_position()->set_stage(stage);
+  message.mutable_position()->set_first_layer(config.stage_first_layers[stage]);
+  message.mutable_position()->set_last_layer(config.stage_first_layers[stage + 1]);
+  for (auto& artefact : ConstantArtefacts(config, stage, initial)) {
+    *message.add_artefacts() = std::move(artefact);
+  }
+  return message;
+}
+
 std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, std::uint32_t stage,
                                                      const ArtefactMap& weights,
                                                      const ArtefactMap& initial) {
   std::vector<control::v1::ArtefactRef> artefacts;
-  const auto add = [&](const ArtefactMap& from, const std::string& name) {
-    const auto found = from.find(name);
-    if (found != from.end()) artefacts.push_back(found->second);
+  const auto add = [&](const std::string& name) {
+    const auto found = weights.find(name);
+    if (found != weights.end()) artefacts.push_back(found->second);
   };
   for (const std::string& part : StageParts(config, stage)) {
-    add(weights, part);
-    add(weights, part + ".optimizer");
-    add(initial, part + std::string(model::kBaseSuffix));
+    add(part);
+    add(part + ".optimizer");
   }
-  if (stage == 0 || stage + 1 == config.stages || config.segmented_rows) add(initial, "data");
+  for (auto& artefact : ConstantArtefacts(config, stage, initial)) {
+    artefacts.push_back(std::move(artefact));
+  }
   return artefacts;
 }
 
 control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
-                                   std::uint64_t generation, std::uint64_t step,
+                                   const StepOfPlan& of,
                                    const std::vector<control::v1::StageTiming>& timings) {
   control::v1::StepPlan plan;
-  plan.set_generation(generation);
-  plan.set_step(step);
-  for (std::uint32_t p = 0; p < config.pipelines; ++p) plan.add_pipelines();
-  for (const dataset::MicroBatchSamples& batch : sampler.Step(step)) {
-    const auto pipeline = static_cast<int>(batch.global_index % config.pipelines);
+  plan.set_generation(of.generation);
+  plan.set_step(of.step);
+  for (std::uint32_t p = 0; p < of.pipelines; ++p) plan.add_pipelines();
+  for (const dataset::MicroBatchSamples& batch : sampler.Step(of.step)) {
+    const auto pipeline = static_cast<int>(PipelineOf(of.counting, batch.global_index));
     control::v1::MicroBatchPlan* micro_batch =
         plan.mutable_pipelines(pipeline)->add_micro_batches();
     micro_batch->set_global_index(batch.global_index);
     for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
   }
-  if (EvaluatesBefore(config, step)) AddEvaluation(config, &plan);
+  if (EvaluatesBefore(config, of.step)) AddEvaluation(config, of.counting, &plan);
   for (const control::v1::StageTiming& timing : timings) *plan.add_timings() = timing;
   return plan;
 }
@@ -148,10 +180,6 @@ control::v1::HeldOut ToMessage(const HeldOutMeasured& measured) {
   message.set_step(measured.step);
   message.set_loss(measured.loss);
   return message;
-}
-
-std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline) {
-  return (config.micro_batches + config.pipelines - 1 - pipeline) / config.pipelines;
 }
 
 std::uint64_t ConfigHash(const RunConfig& config, const ArtefactMap& initial) {

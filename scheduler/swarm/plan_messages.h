@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "scheduler/history/stored_event.h"
 #include "scheduler/plan/lan_plan.h"
 #include "scheduler/plan/placement.h"
+#include "scheduler/steps/counting_pipelines.h"
 #include "scheduler/swarm/members.h"
 
 namespace shoal::scheduler {
@@ -26,7 +28,17 @@ std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage
 // What every peer of the plan gets alike: configuration, positions, resume step.
 control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
                              std::uint64_t resume_step, const PlacementPlan& plan,
-                             const PlanLans& lans, const Members& members);
+                             const PlanLans& lans, const std::set<PeerId>& shadows,
+                             const Members& members);
+// To a member that is to host a stage later.
+control::v1::Prepare PrepareMessage(const RunConfig& config, std::uint32_t stage,
+                                    const ArtefactMap& initial);
+
+// What never changes of a stage: weights that are not trained, and the data on the first and the
+// last stage.
+std::vector<control::v1::ArtefactRef> ConstantArtefacts(const RunConfig& config,
+                                                        std::uint32_t stage,
+                                                        const ArtefactMap& initial);
 
 // Weights of a stage, its optimizer state where `weights` has it, and the data on the first and
 // the last stage.
@@ -34,16 +46,19 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
                                                      const ArtefactMap& weights,
                                                      const ArtefactMap& initial);
 
-// The micro-batches of a step: pipeline p of D takes those with global index mod D = p. With the
-// validation rows that are evaluated before it (steps/evaluation_rows.h), if there are such.
+// A step of a plan.
+struct StepOfPlan {
+  std::uint64_t generation = 0, step = 0;
+  std::uint32_t pipelines = 1;
+  Pipelines counting;
+};
+// Its micro-batches, dealt out to the pipelines that count. With the validation rows that are
+// evaluated before it (steps/evaluation_rows.h), if there are such.
 control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
-                                   std::uint64_t generation, std::uint64_t step,
+                                   const StepOfPlan& of,
                                    const std::vector<control::v1::StageTiming>& timings);
 
 control::v1::HeldOut ToMessage(const HeldOutMeasured& measured);
-
-// Micro-batches that a pipeline has per step.
-std::uint32_t MicroBatchesOf(const RunConfig& config, std::uint32_t pipeline);
 
 // Over what may not change while a run goes on: model, data, layout and order of the samples.
 std::uint64_t ConfigHash(const RunConfig& config, const ArtefactMap& initial);

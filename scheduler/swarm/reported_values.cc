@@ -33,13 +33,13 @@ std::optional<Misfit> ReportedValues::Loss(const Member& member,
 }
 
 std::optional<Misfit> ReportedValues::Losses(const StepAccount& account) const {
-  std::vector<double> losses(config_.pipelines, -1);  // below 0: without labels
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  std::vector<double> losses(plan_.pipelines(), -1);  // below 0: without labels
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     if (account.local_labels(p) > 0) losses[p] = account.local_loss(p);
   }
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     std::vector<double> others;
-    for (std::uint32_t q = 0; q < config_.pipelines; ++q) {
+    for (std::uint32_t q = 0; q < plan_.pipelines(); ++q) {
       if (q != p && losses[q] >= 0) others.push_back(losses[q]);
     }
     if (losses[p] < 0 || plausibility_.LossFits(losses[p], std::move(others))) continue;

@@ -9,19 +9,26 @@ namespace shoal::scheduler {
 SwarmPlan::SwarmPlan(const RunConfig& config, Members* members)
     : config_(config), members_(*members) {}
 
-std::optional<PlacementPlan> SwarmPlan::Propose() {
-  if (members_.candidates() < needed()) return std::nullopt;
-  auto plan = Place(members_.Candidates(), {}, Run(), positions_.empty() ? nullptr : &positions_);
+std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
+  if (members_.candidates() < std::size_t{config_.stages} * pipelines) return std::nullopt;
+  auto plan =
+      Place(members_.Candidates(), {}, Run(pipelines), positions_.empty() ? nullptr : &positions_);
   too_little_memory_ = !plan;
   return plan;
 }
 
-void SwarmPlan::Adopt(PlacementPlan positions) {
+void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   positions_ = std::move(positions);
+  shadows_ = std::move(shadows);
   members_.SetPositions(positions_);
   lans_ = LansOfPlan(config_, positions_, round_trips_);
   lans_final_ = std::exchange(lans_final_next_, false);
   ready_.clear();
+}
+
+std::size_t SwarmPlan::InStep(std::uint32_t stage) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      positions_, [&](const auto& pipeline) { return !IsShadow(pipeline[stage]); }));
 }
 
 Member* SwarmPlan::At(std::uint32_t pipeline, std::uint32_t stage) {
@@ -67,7 +74,7 @@ bool SwarmPlan::Linked(const Member& a, const Member& b) const {
 bool SwarmPlan::SpareCouldReplace(const Member& member) const {
   std::vector<PlacementPeer> others = members_.Candidates();
   std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
-  return others.size() >= needed() && Place(others, {}, Run(), &positions_).has_value();
+  return others.size() >= placed() && Place(others, {}, Run(pipelines()), &positions_).has_value();
 }
 
 void SwarmPlan::GiveUpPosition(const Member& member) {

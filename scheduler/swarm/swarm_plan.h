@@ -13,6 +13,7 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/plan/lan_plan.h"
 #include "scheduler/plan/placement.h"
+#include "scheduler/plan/regroup.h"
 #include "scheduler/swarm/members.h"
 
 namespace shoal::scheduler {
@@ -22,15 +23,27 @@ class SwarmPlan {
   // Both outlive it.
   SwarmPlan(const RunConfig& config, Members* members);
 
-  // Members that a plan places.
+  // Members that a plan of all of the run's pipelines places.
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
-  // A plan for the members that are here; they keep their positions where they can. Nothing: they
-  // are too few, or have too little memory.
-  std::optional<PlacementPlan> Propose();
+  // Pipelines of the newest plan, and the positions in it.
+  std::uint32_t pipelines() const { return static_cast<std::uint32_t>(positions_.size()); }
+  std::uint32_t placed() const { return config_.stages * pipelines(); }
+  // A plan of so many pipelines for the members that are here; they keep their positions where they
+  // can. Nothing: they are too few, or have too little memory.
+  std::optional<PlacementPlan> Propose(std::uint32_t pipelines);
   // Whether memory was too little when there were enough members last.
   bool too_little_memory() const { return too_little_memory_; }
-  // The newest plan from now on. Nobody is ready.
-  void Adopt(PlacementPlan positions);
+  // The newest plan from now on. Nobody is ready. `shadows`: who is not in step.
+  void Adopt(PlacementPlan positions, std::set<PeerId> shadows = {});
+
+  bool IsShadow(const PeerId& peer) const { return shadows_.contains(peer); }
+  const std::set<PeerId>& shadows() const { return shadows_; }
+  void MarkInStep(const PeerId& peer) { shadows_.erase(peer); }
+  // Members of a stage, or of all, that are in step.
+  std::size_t InStep(std::uint32_t stage) const;
+  std::size_t InStep() const { return placed() - shadows_.size(); }
+  // Pipelines whose members are all in step, in order.
+  std::vector<std::uint32_t> Counting() const { return Regrouped{positions_, shadows_}.Counting(); }
 
   const PlacementPlan& positions() const { return positions_; }
   const PlanLans& lans() const { return lans_; }
@@ -62,11 +75,14 @@ class SwarmPlan {
   void ForgetRoundTrips(const PeerId& peer) { round_trips_.Forget(peer); }
 
  private:
-  PlacementRun Run() const { return {config_.stages, config_.pipelines, config_.stage_bytes}; }
+  PlacementRun Run(std::uint32_t pipelines) const {
+    return {config_.stages, pipelines, config_.stage_bytes};
+  }
 
   const RunConfig& config_;
   Members& members_;
   PlacementPlan positions_;
+  std::set<PeerId> shadows_;
   RoundTripBook round_trips_;
   PlanLans lans_;  // of positions_
   bool lans_final_ = false, lans_final_next_ = false;

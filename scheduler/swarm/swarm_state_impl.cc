@@ -18,6 +18,7 @@ std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& messag
   if (message.has_sync_done()) return message.sync_done().generation();
   if (message.has_applied()) return message.applied().generation();
   if (message.has_checkpoint_done()) return message.checkpoint_done().generation();
+  if (message.has_caught_up()) return message.caught_up().generation();
   return std::nullopt;
 }
 
@@ -31,13 +32,15 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       history_(journal_.history()),
       plan_(config_, &members_),
       lifecycle_(config_, &journal_, reaction_, this),
+      newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
       membership_(config_, std::move(join_secret), history_, &members_, &plan_, &lifecycle_,
-                  &reaction_),
+                  newcomers_.possible(), &reaction_),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, &journal_, &lifecycle_, &reaction_),
-      held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, &reaction_),
+      held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, newcomers_.possible(),
+            &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, faults_, artefacts_, uploads_,
@@ -85,6 +88,7 @@ void SwarmStateImpl::On(const AdminCommand& event) {
 
 void SwarmStateImpl::On(const Tick&) {
   membership_.DropSilent();
+  newcomers_.Look();
   faults_.EndDoubtfulStep(steps_.times().seconds());
 }
 
@@ -140,6 +144,10 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
     case PeerMessage::kPlanFailed: faults_.OnPlanFailed(*member, message.plan_failed()); break;
     case PeerMessage::kLinkBroken: faults_.OnLinkBroken(*member, message.link_broken()); break;
     case PeerMessage::kArtefactsOffered: artefacts_.OnOffered(*member); break;
+    case PeerMessage::kPrepared:
+      newcomers_.OnPrepared(member, message.prepared());
+      newcomers_.Look();
+      break;
     case PeerMessage::kLeaving: membership_.OnLeaving(*member, message.leaving().reason()); break;
     case PeerMessage::kHandingOver:
       membership_.OnHandingOver(member, message.handing_over().reason());
@@ -153,16 +161,43 @@ void SwarmStateImpl::OnPlanMember(Member* member, const control::v1::PeerMessage
   if (message.has_step_ready()) steps_.OnReady(*member, message.step_ready());
   if (message.has_sync_done()) steps_.OnSynced(*member, message.sync_done());
   if (message.has_checkpoint_done()) OnCheckpointDone(member, message.checkpoint_done());
-  if (message.has_applied()) {
-    Status checked = applied_.OnApplied(*member, message.applied());
-    if (!checked.ok()) membership_.Drop(member->connection, std::move(checked));
+  if (message.has_caught_up()) OnCaughtUp(*member, message.caught_up());
+  if (message.has_applied()) OnApplied(*member, message.applied());
+}
+
+void SwarmStateImpl::OnApplied(const Member& member, const control::v1::Applied& applied) {
+  Status checked = applied_.OnApplied(member, applied);
+  if (!checked.ok()) return membership_.Drop(member.connection, std::move(checked));
+  if (applied.weight_checksum() == 0 || !lifecycle_.active()) return;
+  const Member* judged = nullptr;
+  switch (newcomers_.OnChecksum(member, applied.step(), applied.weight_checksum(), &judged)) {
+    case Newcomers::Verdict::kNone: break;
+    case Newcomers::Verdict::kInStep: OnInStep(*judged); break;
+    case Newcomers::Verdict::kDiffers:
+      faults_.Replace(*judged, judged->LabelWithPosition() +
+                                   " got its stage from its group, but computes something else "
+                                   "with it");
+      break;
   }
+}
+
+void SwarmStateImpl::OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up) {
+  if (!newcomers_.OnCaughtUp(member, caught_up)) return;
+  if (config_.without_weights) return OnInStep(member);  // there is nothing to compare
+  steps_.CheckWeights();
+}
+
+void SwarmStateImpl::OnInStep(const Member& member) {
+  SHOAL_LOG(kInfo, "scheduler", "newcomer.in_step", {"peer", member.LabelWithPosition()},
+            {"step", history_.step()});
+  plan_.MarkInStep(member.peer);
+  steps_.OnInStep();
 }
 
 void SwarmStateImpl::OnPlanReady(const Member& member, const control::v1::PlanReady& ready) {
   if (lifecycle_.state() != RunState::kPreparing) return;
   plan_.AddReady(member, ready);
-  if (plan_.ready() < plan_.needed()) return;
+  if (plan_.ready() < plan_.placed()) return;
   if (plan_.LansMoved()) {
     // LANs are constant for a generation, and a stage knows its own when it is loaded.
     SHOAL_LOG(kInfo, "scheduler", "plan.lans", {"generation", history_.generation()});
@@ -187,34 +222,63 @@ void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::Checkpo
 void SwarmStateImpl::TryPlan() {
   if (!lifecycle_.MayPlan()) return;
   if (history_.checkpoint().step >= config_.steps) return Finish();
+  if (auto plan = PlanInPlace()) return BeginGeneration(*std::move(plan), true);
   if (!artefacts_.MakeWhole()) return;
-  if (auto positions = plan_.Propose()) BeginGeneration(*std::move(positions));
+  if (auto positions = PlanFromCheckpoint()) BeginGeneration({*std::move(positions), {}}, false);
 }
 
-void SwarmStateImpl::BeginGeneration(PlacementPlan positions) {
+// Of those who hold the newest steps, and who is ready to follow them.
+std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
+  std::vector<BoundPeer> peers = held_.Holders();
+  if (peers.empty()) return std::nullopt;
+  if (newcomers_.possible()) {
+    const std::vector<BoundPeer> ready = newcomers_.Ready();
+    peers.insert(peers.end(), ready.begin(), ready.end());
+  }
+  std::optional<Regrouped> plan = Regroup(peers, config_.stages, config_.pipelines);
+  if (plan && !newcomers_.possible() && plan->positions != plan_.positions()) return std::nullopt;
+  return plan;
+}
+
+// Of all pipelines; once the run has waited for that, of fewer.
+std::optional<PlacementPlan> SwarmStateImpl::PlanFromCheckpoint() {
+  if (auto all = plan_.Propose(config_.pipelines)) return all;
+  if (!newcomers_.possible() || history_.generation() == 0) return std::nullopt;
+  if (!too_few_since_) too_few_since_ = reaction_.now();
+  if (reaction_.now() - *too_few_since_ < kFewerPipelinesAfter) return std::nullopt;
+  for (std::uint32_t pipelines = config_.pipelines - 1; pipelines > 0; --pipelines) {
+    if (auto fewer = plan_.Propose(pipelines)) return fewer;
+  }
+  return std::nullopt;
+}
+
+void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
   if (!history_.started()) journal_.Record(RunStarted{});
-  const std::optional<std::uint64_t> in_place = held_.InPlace(positions);
   held_.BeginGeneration(in_place);
-  plan_.Adopt(std::move(positions));
+  too_few_since_.reset();
+  plan_.Adopt(std::move(plan.positions), std::move(plan.shadows));
   journal_.StoreLosses();
   std::vector<PeerId> hosts;
   for (const auto& pipeline : plan_.positions()) {
     hosts.insert(hosts.end(), pipeline.begin(), pipeline.end());
   }
-  journal_.Record(PlanMade{history_.generation() + 1, in_place.value_or(history_.checkpoint().step),
-                           std::move(hosts)});
+  journal_.Record(PlanMade{history_.generation() + 1,
+                           in_place ? held_.step() : history_.checkpoint().step, std::move(hosts)});
+  if (!plan_.shadows().empty()) journal_.Record(PipelinesCount{history_.step(), plan_.Counting()});
+  newcomers_.BeginGeneration(in_place);
   uploads_.BeginGeneration();
   applied_.BeginGeneration();
   steps_.BeginGeneration();
   const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
-  SendPlan(in_place.has_value());
+  SendPlan(in_place);
 }
 
 void SwarmStateImpl::SendPlan(bool in_place) {
   reaction_.Add(PlanOut{plan_.positions()});
-  const control::v1::Plan common = CommonPlan(config_, history_.generation(), history_.step(),
-                                              plan_.positions(), plan_.lans(), members_);
+  const control::v1::Plan common =
+      CommonPlan(config_, history_.generation(), history_.step(), plan_.positions(), plan_.lans(),
+                 plan_.shadows(), members_);
   const ArtefactMap weights = artefacts_.Weights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
@@ -239,6 +303,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
     if (!member->connected) continue;
     control::v1::SchedulerMessage told = message;
     held_.Fill(*member, told.mutable_abort());
+    if (told.abort().hold_step() == 0) members_.Find(member->peer)->follows = false;
     reaction_.Send(*member, std::move(told));
   }
   journal_.StoreLosses();

@@ -31,6 +31,7 @@
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/membership.h"
+#include "scheduler/swarm/newcomers.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_artefacts.h"
@@ -72,8 +73,13 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void OrderResume();
 
   void TryPlan();
-  void BeginGeneration(PlacementPlan positions);
+  std::optional<Regrouped> PlanInPlace();
+  std::optional<PlacementPlan> PlanFromCheckpoint();
+  void BeginGeneration(Regrouped plan, bool in_place);
   void SendPlan(bool in_place);
+  void OnApplied(const Member& member, const control::v1::Applied& applied);
+  void OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
+  void OnInStep(const Member& member);
   StepsFate KeepSteps(const Keep& keep) override {
     if (steps_.last_apply()) held_.NoteApply(*steps_.last_apply());
     return held_.Begin(keep, steps_.times().seconds());
@@ -91,6 +97,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   Members members_;
   SwarmPlan plan_;
   Lifecycle lifecycle_;
+  Newcomers newcomers_;
   Membership membership_;
   MemberFaults faults_;
   SwarmArtefacts artefacts_;
@@ -100,7 +107,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   AppliedChecks applied_;
   TrainingSteps steps_;
   const SwarmView view_;
-  control::v1::RunStatus shown_;  // last sent to the peers
+  std::optional<TimePoint> too_few_since_;  // for a plan of all pipelines
+  control::v1::RunStatus shown_;            // last sent to the peers
 };
 
 }  // namespace shoal::scheduler

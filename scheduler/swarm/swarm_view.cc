@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/units.h"
 #include "scheduler/peers/memory_shortage.h"
 #include "scheduler/steps/plausibility.h"
 #include "scheduler/swarm/plan_messages.h"
@@ -50,7 +51,7 @@ std::string SwarmView::Reason() const {
       }
       return WaitingFor();
     case RunState::kPreparing:
-      return std::to_string(of_.plan.ready()) + " of " + std::to_string(of_.plan.needed()) +
+      return std::to_string(of_.plan.ready()) + " of " + std::to_string(of_.plan.placed()) +
              " peers have their layers and links";
     case RunState::kTraining: return TrainingReason();
     case RunState::kPaused:
@@ -70,7 +71,43 @@ std::string SwarmView::TrainingReason() const {
   }
   if (!unsaved.empty()) return unsaved;
   if (const auto& doubt = of_.faults.doubt()) return doubt->cause + "; the run goes on";
+  if (std::string repair = RepairText(); !repair.empty()) return repair;
   return Warning();
+}
+
+// Why fewer pipelines count than the run wants, and how far that is mended; empty: all do.
+std::string SwarmView::RepairText() const {
+  const std::size_t counting = of_.steps.counting().newest().size();
+  if (counting >= of_.config.pipelines) return "";
+  std::string text =
+      std::to_string(counting) + " of " + std::to_string(of_.config.pipelines) + " pipelines train";
+  if (!of_.lifecycle.last_end().empty()) text += ", since " + of_.lifecycle.last_end();
+  constexpr int kNamed = 4;
+  int named = 0;
+  const auto add = [&](const std::string& what) {
+    if (++named <= kNamed) text += (named == 1 ? "; " : ", ") + what;
+  };
+  for (const auto& [peer, member] : of_.members.all()) {
+    if (member.placed() && of_.plan.IsShadow(peer)) {
+      std::string got = member.LabelWithPosition() + " gets its stage from its group";
+      if (member.state_bytes_wanted > 0) {
+        got += " (" + FormatBytes(std::min(member.state_bytes, member.state_bytes_wanted)) +
+               " of " + FormatBytes(member.state_bytes_wanted) + ")";
+      }
+      add(got);
+    } else if (member.candidate() && !member.placed() && member.preparation.stage) {
+      add(member.Label() +
+          (member.preparation.ready ? " is ready for stage " : " gets ready for stage ") +
+          std::to_string(*member.preparation.stage));
+    }
+  }
+  const std::size_t here = of_.members.candidates();
+  if (here < of_.plan.needed()) {
+    const std::size_t missing = of_.plan.needed() - here;
+    text += "; " + std::to_string(missing) + (missing == 1 ? " more peer is" : " more peers are") +
+            " wanted for all";
+  }
+  return text;
 }
 
 std::string SwarmView::Warning() const {

@@ -49,6 +49,7 @@ class SwarmView {
  private:
   std::string WaitingFor() const;
   std::string TrainingReason() const;
+  std::string RepairText() const;
   std::string Warning() const;
 
   const Parts of_;

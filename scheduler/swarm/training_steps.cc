@@ -12,9 +12,9 @@
 namespace shoal::scheduler {
 namespace {
 
-std::uint32_t LocalSteps(const RunConfig& config) {
+std::uint32_t LocalSteps(const RunConfig& config, std::uint32_t pipelines) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return method.ok() && config.pipelines > 1 ? method->local.steps : 0;
+  return method.ok() && pipelines > 1 ? method->local.steps : 0;
 }
 
 }  // namespace
@@ -30,8 +30,7 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
       faults_(*faults),
       uploads_(*uploads),
       reaction_(*reaction),
-      local_steps_(LocalSteps(config)),
-      account_(config.stages, config.pipelines),
+      account_(config.stages),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
       values_(config, plan) {
@@ -45,8 +44,19 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
 }
 
 void TrainingSteps::BeginGeneration() {
+  local_steps_ = LocalSteps(config_, plan_.pipelines());
+  account_.Reset(plan_.pipelines());
   stage_choice_.Reset();
-  line_rates_.Reset();
+  line_rates_.Reset(plan_.pipelines());
+  counting_.Begin(history_.step(), plan_.Counting());
+  planned_ = history_.step();
+}
+
+void TrainingSteps::OnInStep() {
+  Pipelines counting = plan_.Counting();
+  if (counting == counting_.newest()) return;
+  journal_.Record(PipelinesCount{planned_, counting});
+  counting_.From(planned_, std::move(counting));
 }
 
 void TrainingSteps::Begin() {
@@ -66,7 +76,9 @@ void TrainingSteps::SendStepPlan(std::uint64_t step) {
   if (step >= config_.steps) return;
   control::v1::SchedulerMessage message;
   *message.mutable_step_plan() =
-      MakeStepPlan(config_, *sampler_, history_.generation(), step, timings_);
+      MakeStepPlan(config_, *sampler_,
+                   {history_.generation(), step, plan_.pipelines(), counting_.At(step)}, timings_);
+  planned_ = step + 1;
   for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
     control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
     told->set_upload_bps(line.upload_bps);
@@ -77,7 +89,7 @@ void TrainingSteps::SendStepPlan(std::uint64_t step) {
 
 std::vector<LineRate> TrainingSteps::KnownLines() const {
   std::vector<LineRate> lines;
-  for (std::uint32_t pipeline = 0; pipeline < config_.pipelines; ++pipeline) {
+  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
     for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
       const Member* const member = plan_.At(pipeline, stage);
       lines.push_back(member != nullptr ? member->line : LineRate{});
@@ -95,12 +107,13 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
   if (!InProgress(ready.step())) return;
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
   const auto stage = static_cast<std::uint32_t>(member.stage);
-  if (ready.micro_batches() != MicroBatchesOf(config_, pipeline)) {
-    lifecycle_.Interrupt(member.LabelWithPosition() + " finished " +
-                             std::to_string(ready.micro_batches()) + " of " +
-                             std::to_string(MicroBatchesOf(config_, pipeline)) +
-                             " micro-batches of step " + std::to_string(history_.step()),
-                         {true, member.peer});
+  const std::uint32_t planned =
+      MicroBatchesOf(counting_.At(ready.step()), config_.micro_batches, pipeline);
+  if (ready.micro_batches() != planned) {
+    lifecycle_.Interrupt(
+        member.LabelWithPosition() + " finished " + std::to_string(ready.micro_batches()) + " of " +
+            std::to_string(planned) + " micro-batches of step " + std::to_string(history_.step()),
+        {true, member.peer});
     return;
   }
   if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
@@ -133,8 +146,10 @@ void TrainingSteps::ReduceIfReady() {
   message.mutable_reduce()->set_learning_rate(LearningRate(config_, history_.step()));
   message.mutable_reduce()->set_checkpoint(decision_.checkpoint);
   message.mutable_reduce()->set_sync(decision_.sync);
-  for (std::uint32_t p = 0; p < config_.pipelines; ++p) {
+  for (const std::uint32_t p : counting_.At(history_.step())) {
     message.mutable_reduce()->add_pipelines(p);
+  }
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
     message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
@@ -148,7 +163,8 @@ StepDecision TrainingSteps::Decide() const {
   StepFacts facts;
   facts.applied = history_.step() + 1;
   facts.steps = config_.steps;
-  facts.pipelines = config_.pipelines;
+  facts.pipelines = plan_.pipelines();
+  facts.weight_check_asked = check_weights_;
   facts.checkpoint_every = config_.checkpoint_every;
   facts.checkpoint_asked = uploads_.asked();
   facts.checkpoints_pending = uploads_.full();
@@ -196,6 +212,8 @@ void TrainingSteps::FinishStep() {
     values_.AddStep(account_, decision_.sync, loss);
   }
   if (decision_.checkpoint) uploads_.Begin();
+  if (decision_.check_weights) check_weights_ = false;
+  if (lifecycle_.StepDone(uploads_.pending())) return;
   BeginStep();
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
 }
@@ -229,15 +247,15 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
       !held_out.empty() && held_out.back().step == history_.step()) {
     *apply->mutable_held_out() = ToMessage(held_out.back());
   }
-  // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
-  apply->set_checkpoint(decision_.checkpoint);
   apply->set_check_weights(decision_.check_weights);
   apply->set_skip(!lost_.empty());
   last_apply_ = *apply;
-  last_apply_->set_checkpoint(false);  // who hears of it late saves otherwise
   last_apply_->set_check_weights(false);
   for (const Member* const member : plan_.Hosts()) {
-    apply->set_upload(decision_.checkpoint && uploads_.Uploads(*member));
+    // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
+    const bool saves = decision_.checkpoint && !plan_.IsShadow(member->peer);
+    apply->set_checkpoint(saves);
+    apply->set_upload(saves && uploads_.Uploads(*member));
     reaction_.Send(*member, message);
   }
 }

@@ -12,6 +12,7 @@
 #include "dataset/sampler.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/steps/counting_pipelines.h"
 #include "scheduler/steps/line_rates.h"
 #include "scheduler/steps/stage_choice.h"
 #include "scheduler/steps/step_account.h"
@@ -35,7 +36,7 @@ class TrainingSteps {
                 Lifecycle* lifecycle, MemberFaults* faults, CheckpointUploads* uploads,
                 Reaction* reaction);
 
-  // What was measured in the generation before counts no more.
+  // Of the newest plan. What was measured in the generation before counts no more.
   void BeginGeneration();
   void EndGeneration() { times_.Reset(); }
   // All members are ready: the first step.
@@ -45,6 +46,12 @@ class TrainingSteps {
   void OnSynced(const Member& member, const control::v1::SyncDone& done);
   // Lets the members exchange their gradients, once they all have them and nothing holds it up.
   void ReduceIfReady();
+
+  // A shadow of the plan has come in step: its pipeline may count from the next step plan on.
+  void OnInStep();
+  // The members tell the checksums of their weights with the next step.
+  void CheckWeights() { check_weights_ = true; }
+  const CountingPipelines& counting() const { return counting_; }
 
   const StepTimes& times() const { return times_; }
   // What was ordered for the newest step; none in this life of the scheduler: that of no step.
@@ -77,11 +84,14 @@ class TrainingSteps {
   MemberFaults& faults_;
   CheckpointUploads& uploads_;
   Reaction& reaction_;
-  const std::uint32_t local_steps_;  // between the run's pipelines; 0: none
+  std::uint32_t local_steps_ = 0;  // between the plan's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 
   // Of the step in progress.
   StepAccount account_;
+  CountingPipelines counting_;
+  std::uint64_t planned_ = 0;  // steps whose plans are out
+  bool check_weights_ = false;
   bool reduced_ = false;  // its Reduce is out
   StepDecision decision_;
   std::string lost_;  // whose gradient was not finite, the first that said so; empty: nobody's

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/version.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 
@@ -51,8 +52,20 @@ PeerId SimPeerId(std::uint32_t number) {
   return id;
 }
 
-double SimSwarm::LossSum(std::uint64_t step, int pipeline) {
-  return 100.0 / (1.0 + static_cast<double>(step)) + pipeline;
+namespace {
+
+constexpr std::uint64_t kLabels = 10;  // of a micro-batch
+
+double LossSumOf(std::uint64_t step, std::uint32_t micro_batch) {
+  return 50.0 / (1.0 + static_cast<double>(step)) + micro_batch;
+}
+
+}  // namespace
+
+double SimSwarm::Loss(std::uint64_t step) const {
+  double sum = 0;
+  for (std::uint32_t i = 0; i < config_.micro_batches; ++i) sum += LossSumOf(step, i);
+  return sum / static_cast<double>(kLabels * config_.micro_batches);
 }
 
 SimSwarm::SimSwarm(const RunConfig& config, std::uint64_t seed)
@@ -102,7 +115,10 @@ void SimSwarm::Connect(std::size_t index) {
   hello.mutable_hello()->set_device("cpu");
   hello.mutable_hello()->set_memory_bytes(peer.memory_bytes);
   hello.mutable_hello()->set_paused(peer.paused);
-  if (peer.forgets) peer.holds = false;
+  if (peer.forgets || peer.shadow) peer.holds = false;
+  peer.prepared = -1;
+  ++peer.preparations;
+  peer.shadow = false;
   if (!peer.holds) peer.stage = peer.pipeline = -1;
   if (peer.holds) {
     control::v1::Held* held = hello.mutable_hello()->mutable_held();
@@ -254,6 +270,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       Answer(peer, 30, done);
       return;
     }
+    case SchedulerMessage::kPrepare: OnPrepare(peer, message.prepare()); return;
     case SchedulerMessage::kApply: OnApply(peer, message.apply()); return;
     case SchedulerMessage::kAbort: OnAbort(peer, message.abort()); return;
     case SchedulerMessage::kRunStatus: peer->status = message.run_status(); return;
@@ -286,8 +303,9 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   ++peer->epoch;
   if (plan.in_place()) {
     EXPECT_TRUE(peer->holds || peer->stage < 0) << peer->name;
-    EXPECT_TRUE(!peer->holds || plan.resume_step() == peer->applied);
+    EXPECT_TRUE(!peer->holds || peer->shadow || plan.resume_step() == peer->applied);
   }
+  const bool was_shadow = std::exchange(peer->shadow, false);
   const control::v1::Plan former = peer->plan;
   const int former_stage = peer->stage;
   peer->plan = plan;
@@ -301,6 +319,15 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
     if (position.peer() != std::string(peer->id.key.begin(), peer->id.key.end())) continue;
     peer->stage = static_cast<int>(position.stage());
     peer->pipeline = static_cast<int>(position.pipeline());
+    peer->shadow = position.shadow();
+  }
+  if (peer->shadow) {
+    EXPECT_TRUE(plan.in_place());
+    EXPECT_TRUE(former_stage == peer->stage || peer->prepared == peer->stage);
+  }
+  if (peer->stage >= 0 || !plan.in_place()) {
+    peer->prepared = -1;
+    ++peer->preparations;  // what is under way is void
   }
   peer->holds = plan.in_place() && peer->stage >= 0;
   peer->synced = false;
@@ -308,8 +335,12 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   peer->losses.resize(plan.resume_step());
   if (peer->stage < 0) return;
   if (plan.in_place()) {
-    EXPECT_EQ(peer->stage, former_stage);
-    *peer->plan.mutable_artefacts() = former.artefacts();  // whose names it saves
+    EXPECT_TRUE(peer->shadow || (peer->stage == former_stage && !was_shadow));
+    // Whose names it saves.
+    for (const std::string& part : StageParts(config_, static_cast<std::uint32_t>(peer->stage))) {
+      peer->plan.add_artefacts()->set_name(part);
+    }
+    if (peer->shadow) CatchUp(peer);
   }
   PeerMessage ready;
   ready.mutable_plan_ready()->set_generation(plan.generation());
@@ -326,16 +357,48 @@ void SimSwarm::Work(SimPeer* peer) {
   ready->set_step(peer->applied);
   const auto& batches = plan->second.pipelines(peer->pipeline).micro_batches();
   ready->set_micro_batches(static_cast<std::uint32_t>(batches.size()));
-  for (const auto& batch : batches) {
-    EXPECT_EQ(batch.global_index() % config_.pipelines, static_cast<unsigned>(peer->pipeline));
+  std::vector<int> counting;
+  for (int p = 0; p < plan->second.pipelines_size(); ++p) {
+    if (plan->second.pipelines(p).micro_batches_size() > 0) counting.push_back(p);
   }
+  for (const auto& batch : batches) {
+    EXPECT_EQ(counting[batch.global_index() % counting.size()], peer->pipeline);
+  }
+  EXPECT_TRUE(!peer->shadow || batches.empty()) << peer->name;
   if (peer->stage + 1 == static_cast<int>(config_.stages)) {
-    ready->set_labels(10);
-    ready->set_loss_sum(LossSum(peer->applied, peer->pipeline));
+    double sum = 0;
+    for (const auto& batch : batches) sum += LossSumOf(peer->applied, batch.global_index());
+    ready->set_labels(kLabels * static_cast<std::uint64_t>(batches.size()));
+    ready->set_loss_sum(sum);
   }
   ready->mutable_timing()->set_forward_ms(5 + peer->stage);
   if (backward_end) return AnswerIn(backward_end(peer->stage), peer, message);
   Answer(peer, 200, message);
+}
+
+void SimSwarm::OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare) {
+  EXPECT_LT(peer->stage, 0);
+  PeerMessage message;
+  message.mutable_prepared()->set_stage(prepare.position().stage());
+  peer->prepared = -1;
+  At(Delay(600), [this, peer, number = ++peer->preparations, message] {
+    if (!peer->alive || peer->preparations != number || peer->stage >= 0) return;
+    peer->prepared = static_cast<int>(message.prepared().stage());
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      if (peers_[i].get() == peer) Say(i, message);
+    }
+  });
+}
+
+void SimSwarm::CatchUp(SimPeer* peer) {
+  At(catch_up, [this, peer, epoch = peer->epoch] {
+    if (!peer->alive || peer->epoch != epoch || !peer->shadow) return;
+    peer->shadow = false;
+    PeerMessage message;
+    message.mutable_caught_up()->set_generation(peer->generation);
+    message.mutable_caught_up()->set_step(peer->applied);
+    Answer(peer, 1, message);
+  });
 }
 
 void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
@@ -365,7 +428,10 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   };
   add_place(peer->stage, false);
   add_place(peer->stage - 1, true);
-  if (apply.check_weights()) applied->set_weight_checksum(99 + apply.step());
+  if (apply.check_weights()) {
+    applied->set_weight_checksum(99 + apply.step() + (peer->corrupt ? 1 : 0));
+  }
+  EXPECT_TRUE(!apply.checkpoint() || !peer->shadow);
   Answer(peer, 10, message);
   if (apply.checkpoint()) Save(peer, apply.step() + 1, apply.upload());
   Work(peer);

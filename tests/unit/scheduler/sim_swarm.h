@@ -47,6 +47,10 @@ struct SimPeer {
   bool forgets = false;                      // its process ends with its connection
   bool holds = false;                        // `applied` steps of `generation`, at its place
   std::vector<double> losses;                // as it was told, by step
+  std::uint64_t preparations = 0;            // that it was asked for
+  int prepared = -1;                         // stage
+  bool shadow = false;                       // it does not hold its stage yet
+  bool corrupt = false;                      // what it gets from its group it gets wrong
   bool synced = false;
   control::v1::Apply last_apply;
   control::v1::RunStatus status;
@@ -66,6 +70,8 @@ class SimSwarm {
  public:
   SimSwarm(const RunConfig& config, std::uint64_t seed);
 
+  // How long a shadow needs to get its stage.
+  Duration catch_up = std::chrono::seconds(2);
   // How long a member of a stage works until its gradients are complete; null: drawn.
   std::function<Duration(int stage)> backward_end;
 
@@ -99,7 +105,8 @@ class SimSwarm {
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_; }
   std::size_t disconnects() const { return disconnects_; }
   std::size_t last_actions() const { return last_actions_; }
-  static double LossSum(std::uint64_t step, int pipeline);
+  // Of a step's labels, whoever has which micro-batches.
+  double Loss(std::uint64_t step) const;
 
  private:
   void At(Duration delay, std::function<void()> task);
@@ -109,6 +116,8 @@ class SimSwarm {
   void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
   void OnAbort(SimPeer* peer, const control::v1::Abort& abort);
   void Save(SimPeer* peer, std::uint64_t step, bool upload);
+  void OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare);
+  void CatchUp(SimPeer* peer);
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void Work(SimPeer* peer);
   void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);

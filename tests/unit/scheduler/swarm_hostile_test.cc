@@ -275,7 +275,8 @@ TEST(SwarmHostileTest, ALossFarAboveTheRunsAndTheOtherPipelinesIsRefused) {
         auto* ready = message->mutable_step_ready();
         const bool once = swarm.View().refused_values == 0;
         const bool high = ready->step() == 60 && (all || (once && swarm.Peer(i).pipeline == 1));
-        if (ready->labels() > 0 && high) ready->set_loss_sum(900);
+        if (ready->labels() > 0 && high)
+          ready->set_loss_sum(90.0 * static_cast<double>(ready->labels()));
         return true;
       };
       const auto inner = swarm.Peer(i).filter;

@@ -84,7 +84,7 @@ TEST(StepAccountTest, FindsTheDisagreeingStage) {
 }
 
 TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
-  ConsistencyChecks checks(2);
+  ConsistencyChecks checks;
   control::v1::BoundaryChecksum sender, receiver;
   receiver.set_receiver(true);
   sender.set_checksum(8);
@@ -105,7 +105,7 @@ TEST(ConsistencyChecksTest, ComparesBothEndsInAnyOrder) {
 }
 
 TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
-  ConsistencyChecks checks(2);
+  ConsistencyChecks checks;
   control::v1::BoundaryChecksum sender, receiver;
   receiver.set_receiver(true);
   receiver.set_checksum(1);
@@ -116,12 +116,12 @@ TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
 }
 
 TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
-  ConsistencyChecks checks(3);
-  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 9));
-  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 8)) << "it spoke already";
-  EXPECT_FALSE(checks.AddWeights(4, 1, 0, 9)) << "another stage";
-  EXPECT_FALSE(checks.AddWeights(4, 0, 0, 7));
-  const auto verdict = checks.AddWeights(4, 0, 1, 9);
+  ConsistencyChecks checks;
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 9, 3));
+  EXPECT_FALSE(checks.AddWeights(4, 0, 2, 8, 3)) << "it spoke already";
+  EXPECT_FALSE(checks.AddWeights(4, 1, 0, 9, 3)) << "another stage";
+  EXPECT_FALSE(checks.AddWeights(4, 0, 0, 7, 3));
+  const auto verdict = checks.AddWeights(4, 0, 1, 9, 3);
   ASSERT_TRUE(verdict);
   EXPECT_FALSE(verdict->equal);
   EXPECT_TRUE(verdict->majority);
@@ -132,9 +132,9 @@ TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
 }
 
 TEST(ConsistencyChecksTest, HalfOfTheMembersAreNoMajority) {
-  ConsistencyChecks checks(4);
-  for (const std::uint32_t p : {0, 1, 2}) EXPECT_FALSE(checks.AddWeights(0, 0, p, p / 2));
-  const auto verdict = checks.AddWeights(0, 0, 3, 1);
+  ConsistencyChecks checks;
+  for (const std::uint32_t p : {0, 1, 2}) EXPECT_FALSE(checks.AddWeights(0, 0, p, p / 2, 4));
+  const auto verdict = checks.AddWeights(0, 0, 3, 1, 4);
   ASSERT_TRUE(verdict);
   EXPECT_FALSE(verdict->equal || verdict->majority);
   EXPECT_EQ(verdict->differing, (std::vector<std::uint32_t>{0, 1, 2, 3}));
@@ -142,9 +142,9 @@ TEST(ConsistencyChecksTest, HalfOfTheMembersAreNoMajority) {
 }
 
 TEST(ConsistencyChecksTest, EqualWeightsAreEqual) {
-  ConsistencyChecks checks(2);
-  EXPECT_FALSE(checks.AddWeights(0, 0, 1, 3));
-  const auto verdict = checks.AddWeights(0, 0, 0, 3);
+  ConsistencyChecks checks;
+  EXPECT_FALSE(checks.AddWeights(0, 0, 1, 3, 2));
+  const auto verdict = checks.AddWeights(0, 0, 0, 3, 2);
   ASSERT_TRUE(verdict);
   EXPECT_TRUE(verdict->equal);
   EXPECT_TRUE(verdict->differing.empty());

@@ -37,7 +37,7 @@ TEST(Lifecycle, NothingIsPlannedWhileStepsAreAwaitedOrSaved) {
   parts.Apply(3);
   parts.lifecycle.Interrupt("a cause");
   EXPECT_EQ(parts.lifecycle.cause(),
-            "a cause; 3 steps since the start are kept: all peers are here and hold them");
+            "a cause; 3 steps since the start are kept: the peers that are here hold them");
   EXPECT_THAT(parts.ends, ElementsAre(parts.lifecycle.cause()));
   parts.Wait(std::chrono::hours(1));
   EXPECT_TRUE(parts.lifecycle.MayPlan());

@@ -38,7 +38,7 @@ TEST(MemberFaults, AComplaintThatBothEndsShareBlamesNobody) {
   EXPECT_FALSE(parts.lifecycle.active());
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("only peer1"));
   parts.Complain(parts.At(0, 1), parts.At(0, 0));
-  EXPECT_EQ(*parts.plan.Propose(), parts.plan.positions());
+  EXPECT_EQ(*parts.plan.Propose(parts.config.pipelines), parts.plan.positions());
 }
 
 TEST(MemberFaults, WithoutALinkThereIsNoComplaint) {

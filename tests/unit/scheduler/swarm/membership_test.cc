@@ -96,7 +96,7 @@ TEST(Membership, AHandOverWaitsForACheckpointIfStepsWereTrained) {
   parts.Prepare();
   parts.membership.OnHandingOver(host, "its owner needs it");
   EXPECT_FALSE(parts.lifecycle.active()) << "nothing is lost";
-  EXPECT_FALSE(parts.plan.Propose()) << "it wants no stage";
+  EXPECT_FALSE(parts.plan.Propose(parts.config.pipelines)) << "it wants no stage";
   host->wants_stage = true;
   parts.Train();
   parts.membership.OnHandingOver(host, "its owner needs it");

@@ -54,7 +54,7 @@ struct SwarmParts : Lifecycle::Owner {
 
   // A generation of those that are here, and its members train.
   void Prepare() {
-    auto positions = plan.Propose();
+    auto positions = plan.Propose(config.pipelines);
     ASSERT_TRUE(positions);
     plan.Adopt(*std::move(positions));
     journal.Record(PlanMade{history.generation() + 1, history.checkpoint().step});
@@ -92,12 +92,12 @@ struct SwarmParts : Lifecycle::Owner {
   Members members;
   SwarmPlan plan{config, &members};
   Lifecycle lifecycle{config, &journal, reaction, this};
-  Membership membership{config, kSecret, history, &members, &plan, &lifecycle, &reaction};
+  Membership membership{config, kSecret, history, &members, &plan, &lifecycle, false, &reaction};
   MemberFaults faults{members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
   ClosingCheckpoint closing{config, initial, plan, &journal, &lifecycle, &reaction};
-  HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, &reaction};
+  HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, false, &reaction};
   double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads};
   TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};

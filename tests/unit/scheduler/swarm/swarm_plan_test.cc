@@ -11,13 +11,13 @@ TEST(SwarmPlan, ProposesWhenEnoughAreHereWithEnoughMemory) {
   SwarmParts parts(2, 1);
   parts.config.stage_bytes = {100, 200};
   parts.Join(1, 150);
-  EXPECT_FALSE(parts.plan.Propose());
+  EXPECT_FALSE(parts.plan.Propose(parts.config.pipelines));
   EXPECT_FALSE(parts.plan.too_little_memory()) << "too few are here";
   parts.Join(2, 150);
-  EXPECT_FALSE(parts.plan.Propose());
+  EXPECT_FALSE(parts.plan.Propose(parts.config.pipelines));
   EXPECT_TRUE(parts.plan.too_little_memory());
   parts.Join(3, 250);
-  const auto positions = parts.plan.Propose();
+  const auto positions = parts.plan.Propose(parts.config.pipelines);
   ASSERT_TRUE(positions);
   EXPECT_EQ(*positions, (PlacementPlan{{SimPeerId(1), SimPeerId(3)}}));
   EXPECT_FALSE(parts.plan.too_little_memory());
@@ -27,7 +27,7 @@ TEST(SwarmPlan, AdoptedItNamesItsHosts) {
   SwarmParts parts(2, 2);
   parts.JoinAll(5);
   EXPECT_TRUE(parts.plan.Hosts().empty());
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   ASSERT_EQ(parts.plan.Hosts().size(), 4u);
   EXPECT_EQ(parts.plan.Hosts()[2], parts.plan.At(1, 0));
   EXPECT_EQ(parts.At(1, 0).pipeline, 1);
@@ -44,7 +44,7 @@ TEST(SwarmPlan, AdoptedItNamesItsHosts) {
 TEST(SwarmPlan, LinksGoAlongPipelinesAndWithinGroups) {
   SwarmParts parts(4, 2);
   parts.JoinAll(8);
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   const auto linked = [&](std::uint32_t p, std::uint32_t s, std::uint32_t q, std::uint32_t t) {
     const bool there = parts.plan.Linked(parts.At(p, s), parts.At(q, t));
     EXPECT_EQ(there, parts.plan.Linked(parts.At(q, t), parts.At(p, s)));
@@ -68,30 +68,30 @@ TEST(SwarmPlan, LinksGoAlongPipelinesAndWithinGroups) {
 TEST(SwarmPlan, ASpareGetsAPositionThatIsGivenUp) {
   SwarmParts parts(2, 1);
   parts.JoinAll(2);
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   EXPECT_FALSE(parts.plan.SpareCouldReplace(parts.At(0, 1)));
   parts.Join(3);
   EXPECT_TRUE(parts.plan.SpareCouldReplace(parts.At(0, 1)));
   const PeerId before = parts.At(0, 1).peer;
   parts.plan.GiveUpPosition(parts.At(0, 1));
-  const auto next = parts.plan.Propose();
+  const auto next = parts.plan.Propose(parts.config.pipelines);
   ASSERT_TRUE(next);
   EXPECT_EQ(*next, (PlacementPlan{{SimPeerId(1), SimPeerId(3)}}));
   // Without a spare it keeps its position.
   parts.members.Close(3);
-  EXPECT_EQ(*parts.plan.Propose(), (PlacementPlan{{SimPeerId(1), before}}));
+  EXPECT_EQ(*parts.plan.Propose(parts.config.pipelines), (PlacementPlan{{SimPeerId(1), before}}));
 }
 
 TEST(SwarmPlan, ReadyCountsEachMemberOnce) {
   SwarmParts parts(2, 1);
   parts.JoinAll(2);
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   parts.plan.AddReady(parts.At(0, 0), {});
   parts.plan.AddReady(parts.At(0, 0), {});
   EXPECT_EQ(parts.plan.ready(), 1u);
   parts.plan.AddReady(parts.At(0, 1), {});
   EXPECT_EQ(parts.plan.ready(), parts.plan.needed());
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   EXPECT_EQ(parts.plan.ready(), 0u);
 }
 
@@ -108,7 +108,7 @@ TEST(SwarmPlan, MeasuredLansMoveAPlanOnce) {
   SwarmParts parts(1, 3);
   parts.config.replica_method = "qsdp:lan=auto";
   parts.JoinAll(3);
-  parts.plan.Adopt(*parts.plan.Propose());
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
   parts.plan.AddReady(parts.At(0, 0), Near(parts.At(1, 0).peer));
   EXPECT_FALSE(parts.plan.LansMoved()) << "one end alone does not count";
   parts.plan.AddReady(parts.At(1, 0), Near(parts.At(0, 0).peer));

@@ -17,7 +17,7 @@ TEST(SwarmView, AWaitingRunSaysForWhat) {
   for (const std::uint32_t number : {1u, 2u, 3u}) parts.Join(number, 200);
   EXPECT_EQ(parts.view.Reason(), "waiting for 1 more peer (3 of 4 are here)");
   parts.Join(4, 50);
-  EXPECT_FALSE(parts.plan.Propose());
+  EXPECT_FALSE(parts.plan.Propose(parts.config.pipelines));
   EXPECT_THAT(parts.view.Reason(), HasSubstr("too little memory"));
   parts.artefacts.OnLost({parts.initial.at("head").hash()});
   EXPECT_THAT(parts.view.Reason(), HasSubstr("1 artefact is damaged or gone"));

@@ -1,0 +1,173 @@
+#include "scheduler/swarm/newcomers.h"
+
+#include <algorithm>
+#include <string>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/peers/peer_message_check.h"
+#include "scheduler/swarm/plan_messages.h"
+
+namespace shoal::scheduler {
+namespace {
+
+constexpr std::uint64_t kChecksumStepsKept = 8;
+
+bool FollowsSteps(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return config.pipelines > 1 && method.ok() && method->traits.follows_steps;
+}
+
+}  // namespace
+
+Newcomers::Newcomers(const RunConfig& config, const ArtefactMap& initial, Members* members,
+                     SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction)
+    : config_(config),
+      initial_(initial),
+      members_(*members),
+      plan_(*plan),
+      lifecycle_(*lifecycle),
+      reaction_(*reaction),
+      possible_(FollowsSteps(config)) {}
+
+bool Newcomers::IsFree(const Member& member) const {
+  return member.candidate() && !member.placed();
+}
+
+std::vector<BoundPeer> Newcomers::Ready() const {
+  std::vector<BoundPeer> ready;
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.candidate()) continue;
+    if (member.placed() && member.follows && plan_.IsShadow(peer)) {
+      ready.push_back({peer, static_cast<std::uint32_t>(member.stage),
+                       static_cast<std::uint32_t>(member.pipeline), false, member.joined});
+    } else if (!member.placed() && member.preparation.ready) {
+      ready.push_back({peer, *member.preparation.stage, std::nullopt, false, member.joined});
+    }
+  }
+  return ready;
+}
+
+std::size_t Newcomers::MembersOf(std::uint32_t stage) const {
+  return static_cast<std::size_t>(std::ranges::count_if(members_.all(), [&](const auto& entry) {
+    const Member& member = entry.second;
+    if (!member.candidate()) return false;
+    return member.placed() ? static_cast<std::uint32_t>(member.stage) == stage
+                           : member.preparation.stage == stage;
+  }));
+}
+
+// The one that it had last, if that lacks a member; else the one that lacks most.
+std::optional<std::uint32_t> Newcomers::StageFor(const Member& member) const {
+  std::optional<std::uint32_t> best;
+  std::size_t fewest = config_.pipelines;
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    const bool fits = member.memory_bytes == 0 || stage >= config_.stage_bytes.size() ||
+                      member.memory_bytes >= config_.stage_bytes[stage];
+    const std::size_t count = MembersOf(stage);
+    if (!fits || count >= config_.pipelines) continue;
+    if (member.last_stage == stage) return stage;
+    if (count < fewest) best = stage;
+    fewest = std::min(fewest, count);
+  }
+  return best;
+}
+
+void Newcomers::AskToPrepare() {
+  for (const auto& [peer, known] : members_.all()) {
+    Member* const member = members_.Find(peer);
+    Member::Preparation& preparation = member->preparation;
+    if (!IsFree(*member) || preparation.stage || reaction_.now() < preparation.not_before) continue;
+    const std::optional<std::uint32_t> stage = StageFor(*member);
+    if (!stage) continue;
+    preparation.stage = stage;
+    SHOAL_LOG(kInfo, "scheduler", "newcomer.prepares", {"peer", member->Label()},
+              {"stage", *stage});
+    control::v1::SchedulerMessage message;
+    *message.mutable_prepare() = PrepareMessage(config_, *stage, initial_);
+    reaction_.Send(*member, std::move(message));
+  }
+}
+
+// Whether those who are ready make a pipeline more.
+bool Newcomers::WouldGrow() const {
+  if (plan_.pipelines() >= config_.pipelines) return false;
+  std::vector<std::size_t> ready(config_.stages);
+  for (const BoundPeer& peer : Ready()) {
+    if (!plan_.IsShadow(peer.peer)) ++ready[peer.stage];
+  }
+  return std::ranges::all_of(ready, [](std::size_t count) { return count > 0; });
+}
+
+void Newcomers::Look() {
+  if (!possible_ || !lifecycle_.active() || plan_.pipelines() == 0) return;
+  AskToPrepare();
+  if (lifecycle_.state() == RunState::kTraining && WouldGrow()) {
+    lifecycle_.EndWithStep("peers for a further pipeline are here", true);
+  }
+}
+
+void Newcomers::BeginGeneration(bool in_place) {
+  caught_up_.clear();
+  unjudged_.clear();
+  known_.clear();
+  for (const auto& [peer, known] : members_.all()) {
+    Member* const member = members_.Find(peer);
+    member->follows = plan_.IsShadow(peer);
+    if (member->placed()) member->last_stage = static_cast<std::uint32_t>(member->stage);
+    // Who gets a position uses what it has prepared; others keep it as long as the plan is in
+    // place.
+    if (member->placed() || !in_place) member->preparation = {};
+  }
+}
+
+void Newcomers::OnPrepared(Member* member, const control::v1::Prepared& prepared) {
+  Member::Preparation& preparation = member->preparation;
+  if (member->placed() || preparation.stage != prepared.stage()) return;
+  if (prepared.error().empty()) {
+    preparation.ready = true;
+    return;
+  }
+  SHOAL_LOG(kWarning, "scheduler", "newcomer.failed", {"peer", member->Label()},
+            {"stage", prepared.stage()},
+            {"error", CleanText(prepared.error(), kReasonCharactersMax)});
+  preparation = {};
+  preparation.not_before = reaction_.now() + kPrepareAgainAfter;
+}
+
+bool Newcomers::OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up) {
+  if (!plan_.IsShadow(member.peer)) return false;
+  return caught_up_.emplace(member.peer, caught_up.step()).second;
+}
+
+Newcomers::Verdict Newcomers::OnChecksum(const Member& member, std::uint64_t step,
+                                         std::uint64_t checksum, const Member** judged) {
+  if (plan_.shadows().empty()) return Verdict::kNone;
+  const auto stage = static_cast<std::uint32_t>(member.stage);
+  if (plan_.IsShadow(member.peer)) {
+    const auto found = caught_up_.find(member.peer);
+    if (found == caught_up_.end() || step < found->second) return Verdict::kNone;
+    unjudged_[member.peer] = {step, checksum};
+  } else {
+    known_.emplace(std::pair(step, stage), checksum);
+    if (step >= kChecksumStepsKept) {
+      known_.erase(known_.begin(), known_.lower_bound({step - kChecksumStepsKept, 0}));
+    }
+  }
+  for (const auto& [peer, sum] : unjudged_) {
+    const Member* const shadow = members_.Find(peer);
+    if (shadow == nullptr || !shadow->placed()) continue;
+    const auto group = known_.find({sum.step, static_cast<std::uint32_t>(shadow->stage)});
+    if (group == known_.end()) continue;
+    *judged = shadow;
+    const bool equal = group->second == sum.sum;
+    unjudged_.erase(peer);
+    caught_up_.erase(shadow->peer);
+    return equal ? Verdict::kInStep : Verdict::kDiffers;
+  }
+  return Verdict::kNone;
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,82 @@
+// Newcomers: members without a position on their way into the plan, while the others train.
+//
+// One is asked to prepare a stage that has fewer members than the run wants pipelines: it fetches
+// and loads what never changes. When whole pipelines can be made of those that are ready, the
+// generation ends with a step, and the next plan has them as shadows. A shadow gets its stage's
+// state from its group, tells when it has all of it, and is in step when the checksum of its
+// weights after a further step is that of its group.
+// Only with replica methods that keep nothing else (MethodTraits::follows_steps). Thread: control.
+
+#ifndef SHOAL_SCHEDULER_SWARM_NEWCOMERS_H_
+#define SHOAL_SCHEDULER_SWARM_NEWCOMERS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
+#include "scheduler/history/artefact_map.h"
+#include "scheduler/plan/regroup.h"
+#include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/members.h"
+#include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/swarm_plan.h"
+
+namespace shoal::scheduler {
+
+class Newcomers {
+ public:
+  enum class Verdict : std::uint8_t { kNone, kInStep, kDiffers };
+
+  // All outlive it.
+  Newcomers(const RunConfig& config, const ArtefactMap& initial, Members* members, SwarmPlan* plan,
+            Lifecycle* lifecycle, Reaction* reaction);
+
+  // Whether members may come and go in place, by the replica method.
+  bool possible() const { return possible_; }
+  // From time to time, and when somebody is ready.
+  void Look();
+  // Of the newest plan. In place: who is ready stays it.
+  void BeginGeneration(bool in_place);
+
+  void OnPrepared(Member* member, const control::v1::Prepared& prepared);
+  // True: the members' checksums of the next step tell whether it is in step.
+  bool OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
+  // A member's weights after a step. A verdict is of `judged`, which is set.
+  Verdict OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum,
+                     const Member** judged);
+
+  // Whom a plan in place can have beside those that hold their stage.
+  std::vector<BoundPeer> Ready() const;
+  // Members that a stage has in the plan, or would have with those that are to be ready.
+  std::size_t MembersOf(std::uint32_t stage) const;
+
+ private:
+  struct Checksum {
+    std::uint64_t step = 0, sum = 0;
+  };
+  bool IsFree(const Member& member) const;
+  std::optional<std::uint32_t> StageFor(const Member& member) const;
+  void AskToPrepare();
+  bool WouldGrow() const;
+
+  const RunConfig& config_;
+  const ArtefactMap& initial_;
+  Members& members_;
+  SwarmPlan& plan_;
+  Lifecycle& lifecycle_;
+  Reaction& reaction_;
+  const bool possible_;
+
+  std::map<PeerId, std::uint64_t> caught_up_;  // shadows: steps applied when they had all
+  std::map<PeerId, Checksum> unjudged_;        // of these, the newest
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t>
+      known_;  // step, stage: of the group
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_SWARM_NEWCOMERS_H_

@@ -1,0 +1,188 @@
+// Members come and go between two steps: fewer pipelines, newcomers, shadows.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <set>
+#include <string>
+
+#include "unit/scheduler/sim_swarm.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using control::v1::PeerMessage;
+using ::testing::HasSubstr;
+
+RunConfig Long(std::uint32_t stages, std::uint32_t pipelines) {
+  RunConfig config = SimConfig(stages, pipelines);
+  config.steps = 200;
+  config.checkpoint_every = 1000;
+  config.train_rows = 5000;
+  return config;
+}
+
+// Pipelines that computed micro-batches in the newest step that this peer has a plan of.
+std::size_t Counting(const SimPeer& peer) {
+  std::size_t count = 0;
+  if (peer.plans.empty()) return 0;
+  for (const auto& pipeline : peer.plans.begin()->second.pipelines()) {
+    count += pipeline.micro_batches_size() > 0 ? 1 : 0;
+  }
+  return count;
+}
+
+void ExpectRightLosses(SimSwarm* swarm) {
+  const RunView view = swarm->View();
+  for (std::size_t t = 0; t < view.losses.size(); ++t) {
+    ASSERT_DOUBLE_EQ(view.losses[t], swarm->Loss(t)) << t;
+  }
+}
+
+TEST(NewcomersTest, WithoutASpareTheOthersGoOnAtOnce) {
+  SimSwarm swarm(Long(2, 2), 501);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 4, 0, 1), other = PeerAt(&swarm, 4, 1, 0);
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  const std::uint64_t reached = swarm.View().step;
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(4)));
+  EXPECT_EQ(swarm.View().step, reached);
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 1u);
+  EXPECT_TRUE(swarm.Peer(other).plan.in_place());
+  swarm.RunFor(std::chrono::seconds(5));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("1 of 2 pipelines train, since lost peer "));
+  EXPECT_THAT(swarm.View().reason, HasSubstr(swarm.Peer(victim).name));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("1 more peer is wanted for all"));
+  EXPECT_EQ(Counting(swarm.Peer(other)), 1u);
+  // It grows again when the peer comes back, at the end of a step, and no step is repeated.
+  swarm.Connect(victim);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return Counting(swarm.Peer(other)) == 2; }, std::chrono::minutes(1)));
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 2u);
+  swarm.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(swarm.View().reason, "");
+  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// What is left of two broken pipelines makes one.
+TEST(NewcomersTest, PeersOfBrokenPipelinesFormANewOne) {
+  SimSwarm swarm(Long(2, 2), 502);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t upper = PeerAt(&swarm, 4, 0, 1), lower = PeerAt(&swarm, 4, 1, 0);
+  swarm.Kill(PeerAt(&swarm, 4, 0, 0));
+  swarm.Kill(PeerAt(&swarm, 4, 1, 1));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  const std::uint64_t reached = swarm.View().step;
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(10)));
+  EXPECT_EQ(swarm.View().step, reached);
+  EXPECT_EQ(PeerAt(&swarm, 4, 0, 0), lower);
+  EXPECT_EQ(PeerAt(&swarm, 4, 0, 1), upper);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// Nothing is held after both members of a stage died: from the checkpoint, with whom there is.
+TEST(NewcomersTest, FewerPipelinesAlsoBeginFromACheckpoint) {
+  RunConfig config = Long(2, 2);
+  config.checkpoint_every = 5;
+  SimSwarm swarm(config, 503);
+  for (int i = 0; i < 5; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().checkpoint_step == 5; }));
+  swarm.Kill(PeerAt(&swarm, 5, 0, 0));
+  swarm.Kill(PeerAt(&swarm, 5, 1, 0));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(40)));
+  EXPECT_GE(swarm.View().step, 5u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// A shadow whose weights come out different is nobody's member; the run goes on as before.
+TEST(NewcomersTest, WhoGetsItsStageWrongNeverCounts) {
+  RunConfig config = Long(2, 2);
+  config.steps = 100;
+  SimSwarm swarm(config, 504);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 4, 0, 1);
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  const std::size_t liar = swarm.AddPeer();
+  swarm.Peer(liar).corrupt = true;
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(liar).shadow; }, std::chrono::minutes(1)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::minutes(1)));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("computes something else with it"));
+  while (swarm.View().state != RunState::kFinished && swarm.View().state != RunState::kPaused) {
+    swarm.RunFor(std::chrono::seconds(1));
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(Counting(swarm.Peer(i)), 1u);
+  }
+  ExpectRightLosses(&swarm);
+}
+
+// Who leaves hands over at the end of a step: no checkpoint, and no step is begun again.
+TEST(NewcomersTest, WhoLeavesCostsNoStep) {
+  SimSwarm swarm(Long(2, 2), 505);
+  for (int i = 0; i < 5; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t leaver = PeerAt(&swarm, 5, 0, 1), other = PeerAt(&swarm, 5, 1, 0);
+  PeerMessage message;
+  message.mutable_handing_over()->set_reason("its owner wants it back");
+  swarm.Say(leaver, message);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(5)));
+  swarm.RunFor(std::chrono::milliseconds(500));
+  EXPECT_THAT(swarm.Peer(leaver).last_abort, HasSubstr("its owner wants it back"));
+  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
+  EXPECT_TRUE(swarm.Peer(other).closings.empty());
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return Counting(swarm.Peer(other)) == 2; }, std::chrono::minutes(1)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// Peers die, come back and stay away, also while they are shadows, and the scheduler is started
+// again: the run ends, with every loss right, and never goes back while every stage has a member.
+TEST(NewcomersTest, AnyoneAnytime) {
+  for (std::uint64_t seed = 510; seed < 550; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937_64 random(seed);
+    RunConfig config = Long(2 + seed % 2, 3);
+    config.steps = 80;
+    config.checkpoint_every = 7;
+    SimSwarm swarm(config, seed);
+    swarm.catch_up = std::chrono::milliseconds(100 + random() % 5000);
+    const std::size_t peers = config.stages * 3 + 2;
+    for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
+    for (int round = 0; round < 40 && swarm.View().state != RunState::kFinished; ++round) {
+      swarm.RunFor(std::chrono::milliseconds(random() % 4000));
+      const std::size_t victim = random() % peers;
+      if (random() % 12 == 0) {
+        swarm.RestartScheduler(true);
+      } else if (swarm.Peer(victim).alive) {
+        swarm.Kill(victim);
+      } else {
+        swarm.Connect(victim);
+      }
+      if (random() % 5 == 0) swarm.Order(AdminCommand::Kind::kResume);
+    }
+    for (std::size_t i = 0; i < peers; ++i) {
+      if (!swarm.Peer(i).alive) swarm.Connect(i);
+    }
+    swarm.Order(AdminCommand::Kind::kResume);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+    ASSERT_EQ(swarm.View().losses.size(), 80u);
+    ExpectRightLosses(&swarm);
+    auto replayed = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+    ASSERT_TRUE(swarm.RestoreInto(replayed.get()).ok());
+    EXPECT_EQ(replayed->View(swarm.now()).losses, swarm.View().losses);
+  }
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
