@@ -239,7 +239,8 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(paused_);
-  if (stage_ && stage_->held()) AddHeld(hello->mutable_held());
+  if (stage_ && stage_->held() && !stage_->shadow() && !stage_->prepares())
+    AddHeld(hello->mutable_held());
   return message;
 }
 
@@ -261,7 +262,7 @@ void PeerDaemon::OnConnectionLost(const Status& status, Duration retry_in) {
   offer_.reset();
   ++heartbeat_round_;
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return EndStage();
-  if (handover_ != Handover::kNone) EndStage();
+  if (handover_ != Handover::kNone || (stage_ && stage_->prepares())) EndStage();
   if (stage_) {
     stage_->OnDisconnected();
     HoldStage();
@@ -299,6 +300,11 @@ void PeerDaemon::SendHeartbeat(std::uint64_t round) {
   heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
                                                                   : std::min(cap, line));
   heartbeat->mutable_line()->set_download_bps(hub_->download_cap().value);
+  if (stage_ && stage_->shadow()) {
+    const FetchProgress progress = stage_->fetch_progress();
+    heartbeat->set_state_bytes(progress.bytes_done);
+    heartbeat->set_state_bytes_wanted(progress.bytes_total);
+  }
   connection_->Tell(std::move(message));
   control_->PostAfter("daemon.heartbeat", heartbeat_, [this, round] { SendHeartbeat(round); });
 }
@@ -307,6 +313,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
   SHOAL_ASSERT_ON(*control_);
   const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
   if (message.has_plan()) return OnPlan(message.plan());
+  if (message.has_prepare()) return OnPrepare(message.prepare());
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());
   if (message.has_abort()) {
@@ -334,10 +341,6 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
   if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
-  // What it holds may be what the plan goes on with; memory of two stages there is not.
-  const std::unique_ptr<StageHost> former = plan.in_place() ? std::move(stage_) : nullptr;
-  if (former) AddRunner(former->stats(), former->link_stats(), &past_);
-  EndStage();
   names_.clear();
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;
@@ -350,6 +353,11 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
     if (peer == identity_->id) own = &position;
   }
   MakeDistinct(&names_);
+  if (own == nullptr && plan.in_place() && stage_ && stage_->prepares()) return;
+  // What it holds may be what the plan goes on with; memory of two stages there is not.
+  std::unique_ptr<StageHost> former = plan.in_place() && own ? std::move(stage_) : nullptr;
+  if (former) AddRunner(former->stats(), former->link_stats(), &past_);
+  EndStage();
   if (own == nullptr) {
     ChangeState(PeerState::kWaiting, "spare: all stages have a peer");
     return;
@@ -357,13 +365,29 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   hub_->Admit(peers);
   ChangeState(PeerState::kSyncing, "");
   last_apply_ = TimePoint{};
-  StageResources resources{control_.get(),     compute_.get(),     codec_.get(),
-                           store_.get(),       hub_.get(),         content_.get(),
-                           delta_store_.get(), checkpoints_.get(), &config_};
   StageHost::Owner* const owner = this;
-  stage_ = std::make_unique<StageHost>(resources, owner, plan, *own);
-  if (former) return stage_->StartInPlace(former.get());
-  stage_->Start();
+  stage_ = std::make_unique<StageHost>(Resources(), owner, plan, *own);
+  plan.in_place() ? stage_->StartInPlace(std::move(former)) : stage_->Start();
+}
+
+StageResources PeerDaemon::Resources() {
+  return {control_.get(), compute_.get(),     codec_.get(),       store_.get(), hub_.get(),
+          content_.get(), delta_store_.get(), checkpoints_.get(), &config_};
+}
+
+// Beside the steps of the others, in whose plan it has no place yet.
+void PeerDaemon::OnPrepare(const control::v1::Prepare& prepare) {
+  SHOAL_ASSERT_ON(*control_);
+  if (paused_ || handover_ != Handover::kNone || state_ != PeerState::kWaiting) return;
+  EndStage();
+  control::v1::Plan plan;
+  *plan.mutable_config() = prepare.config();
+  *plan.mutable_artefacts() = prepare.artefacts();
+  StageHost::Owner* const owner = this;
+  stage_ = std::make_unique<StageHost>(Resources(), owner, plan, prepare.position());
+  reasons_ = {"preparing stage " + std::to_string(prepare.position().stage()) +
+              ", which lacks a peer"};
+  stage_->Prepare();
 }
 
 // The links stay a moment longer, so that no neighbour takes our end for a break.
@@ -439,10 +463,10 @@ void PeerDaemon::OnRunStatus(const control::v1::RunStatus& status) {
   SHOAL_ASSERT_ON(*control_);
   run_status_ = status;
   if (status.has_held_out()) AddHeldOut(status.held_out());
-  if (!stage_) {
+  if (!stage_ || stage_->prepares()) {
     step_ = status.step();
     loss_ = status.loss();
-    if (state_ == PeerState::kWaiting && !status.reason().empty()) {
+    if (!stage_ && state_ == PeerState::kWaiting && !status.reason().empty()) {
       reasons_ = {"the run is " + status.state() + ": " + status.reason()};
     }
   }
@@ -490,7 +514,8 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();
   s.samples_per_second = samples_per_second_;
-  if (stage_) AddStage(&s);
+  if (stage_ && stage_->prepares()) s.fetch = stage_->fetch_progress();
+  if (stage_ && !stage_->prepares()) AddStage(&s);
   return s;
 }
 

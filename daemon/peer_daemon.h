@@ -80,6 +80,8 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   }
 
   void OnPlan(const control::v1::Plan& plan);
+  void OnPrepare(const control::v1::Prepare& prepare);
+  StageResources Resources();
   void OnAbort(const control::v1::Abort& abort);
   void OnApply(const control::v1::Apply& apply);
   void OnFinished(std::uint64_t generation);

@@ -120,8 +120,8 @@ void StageHost::Run(Executor* executor, const char* name, std::function<T()> tas
 
 void StageHost::Start() {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
-  if (plan_.in_place()) return FailPlan(FailedPrecondition("this peer holds no stage any more"));
+  Status checked = prepares_ ? CheckRun(plan_.config()) : CheckPlan(plan_);
+  if (!checked.ok()) return FailPlan(checked);
   std::vector<storage::ArtefactRef> artefacts;
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     Result<storage::ArtefactRef> ref = ToRef(proto);
@@ -132,30 +132,6 @@ void StageHost::Start() {
   owner_->OnStageState(PeerState::kSyncing, "fetching weights and data");
   fetcher_.Start(owner_->client(), std::move(artefacts),
                  [this](Status status) { OnFetched(std::move(status)); });
-}
-
-Status StageHost::CanGoOnWith(const StageHost& former) const {
-  if (former.loaded_ == nullptr || former.held() != plan_.resume_step()) {
-    return FailedPrecondition("this peer does not hold its stage after " +
-                              std::to_string(plan_.resume_step()) + " steps any more");
-  }
-  const bool same = former.own_.pipeline() == own_.pipeline() &&
-                    former.own_.stage() == own_.stage() &&
-                    former.own_.first_layer() == own_.first_layer() &&
-                    former.own_.last_layer() == own_.last_layer() &&
-                    former.plan_.config().SerializeAsString() == plan_.config().SerializeAsString();
-  return same ? Status::Ok()
-              : FailedPrecondition("this peer holds a stage of another place or configuration");
-}
-
-void StageHost::StartInPlace(StageHost* former) {
-  SHOAL_ASSERT_ON(*resources_.control);
-  if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
-  if (Status can = CanGoOnWith(*former); !can.ok()) return FailPlan(can);
-  owner_->OnStageState(PeerState::kSyncing, "going on with the stage that it holds");
-  former->runner_.reset();
-  previous_checkpoint_ = former->previous_checkpoint_;
-  OnLoaded(std::exchange(former->loaded_, nullptr));
 }
 
 void StageHost::OnFetched(Status status) {
@@ -199,6 +175,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
       resources_.compute, "stage.load",
       [loaded = std::move(loaded), options = std::move(*options),
        json = plan_.config().model_config_json(), adapter = plan_.config().adapter_config_json(),
+       prepares = prepares_,
        synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
         SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec spec, ModelOf(json, adapter));
         if (synthetic) {
@@ -210,6 +187,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
           SHOAL_RETURN_IF_ERROR(loaded->MakeModel(spec, options));
         }
         SHOAL_RETURN_IF_ERROR(loaded->model->LoadBase(loaded->base_files));
+        if (prepares) return loaded;  // the rest is zeros, until it comes from the group
         SHOAL_RETURN_IF_ERROR(loaded->model->Load(loaded->weight_files, loaded->optimizer_files));
         return loaded;
       },
@@ -222,12 +200,14 @@ void StageHost::OnLoaded(Result<std::shared_ptr<Loaded>> loaded) {
   loaded_ = std::move(*loaded);
   device_name_ = loaded_->model->device_name();
   if (!loaded_->meter) device_name_ += ", " + loaded_->model->options().compute;
+  if (prepares_) return TellPrepared(Status::Ok());
   if (Status status = StartRunner(); !status.ok()) FailPlan(status);
 }
 
 Status StageHost::StartRunner() {
-  SHOAL_ASSIGN_OR_RETURN(const pipeline::RunnerConfig config,
+  SHOAL_ASSIGN_OR_RETURN(pipeline::RunnerConfig config,
                          RunnerConfigOf(plan_, own_, loaded_->model->spec(), *resources_.config));
+  config.missing = missing_;
   SHOAL_RETURN_IF_ERROR(CheckData(config, loaded_->data.get(), loaded_->model->spec().vocabulary));
   SHOAL_ASSIGN_OR_RETURN(budget_, BudgetOf(config, plan_.config(), *resources_.config));
   const model::StageModel& model = *loaded_->model;
@@ -342,7 +322,9 @@ void StageHost::TellReady() {
   message.mutable_plan_ready()->set_generation(plan_.generation());
   AddRoundTrips(link_stats(), message.mutable_plan_ready());
   owner_->Tell(std::move(message));
-  owner_->OnStageState(PeerState::kTraining, "");
+  owner_->OnStageState(
+      PeerState::kTraining,
+      own_.shadow() ? "following the others while it gets its stage from them" : "");
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
@@ -452,6 +434,7 @@ void StageHost::Settle() {
 
 void StageHost::OnSettled(const Result<std::uint64_t>& held) {
   held_ = held;
+  if (on_settled_) std::exchange(on_settled_, nullptr)();
   if (!closing_ || closing_->saved || !closing_->told) return;
   const std::uint64_t step = closing_->step;
   if (!held.ok()) return OnOutcome(step, held.status());
@@ -556,6 +539,7 @@ void StageHost::OnFailed(Status status, const PeerId* peer) {
 
 void StageHost::FailPlan(const Status& status) {
   if (std::exchange(failed_, true)) return;
+  if (prepares_) return TellPrepared(status);
   SHOAL_LOG(kError, "daemon", "stage.failed", {"error", status.ToString()});
   control::v1::PeerMessage message;
   control::v1::PlanFailed* proto = message.mutable_plan_failed();

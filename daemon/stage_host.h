@@ -59,9 +59,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
   ~StageHost() override;
 
   void Start();
-  // The same with the stage that `former` holds, which is to be destroyed then. The plan is in
-  // place.
-  void StartInPlace(StageHost* former);
+  // The same in a plan in place, with what `former` holds: the stage or, if the plan makes this
+  // peer a shadow, what it prepared of it, or has got so far. Null: nothing, which is an error.
+  void StartInPlace(std::unique_ptr<StageHost> former);
   void OnStepPlan(const control::v1::StepPlan& plan);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
@@ -73,6 +73,18 @@ class StageHost : private pipeline::StageRunner::Mediator {
   const std::optional<control::v1::Apply>& last_apply() const {
     SHOAL_ASSERT_ON(*resources_.control);
     return last_apply_;
+  }
+  // Instead of Start: fetches and loads what never changes of the stage, and tells the scheduler.
+  void Prepare();
+  // It prepares a stage, or has.
+  bool prepares() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return prepares_;
+  }
+  // Its weights are not those of any step, or only in part.
+  bool shadow() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return own_.shadow() && !caught_up_;
   }
   // Nobody waits for what Close saves any more.
   void OnDisconnected();
@@ -103,10 +115,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   }
   pipeline::RunnerStats stats() const;
   std::vector<net::LinkStats> link_stats() const;
-  FetchProgress fetch_progress() const {
-    SHOAL_ASSERT_ON(*resources_.control);
-    return fetcher_.progress();
-  }
+  // Of artefacts; of a shadow, of its stage's state.
+  FetchProgress fetch_progress() const;
   StageBudget budget() const {
     SHOAL_ASSERT_ON(*resources_.control);
     return budget_;
@@ -131,6 +141,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnStepReady(const pipeline::StepReady& ready) override;
   void OnSyncDone(std::uint64_t step, double squared_norm) override;
   void OnModelApplied(std::uint64_t step) override;
+  void OnCaughtUp(std::uint64_t steps) override;
   void OnApplied(std::uint64_t step,
                  const std::vector<pipeline::BoundaryChecksum>& boundaries) override;
   void OnFailed(Status status, const PeerId* peer) override;
@@ -140,6 +151,10 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
   Status StartRunner();
   void TellReady();
+  void TellPrepared(const Status& status);
+  bool SameStage(const StageHost& former) const;
+  void GoOnWithFormer();
+  Status TakeShadowOf(const StageHost& former);
   void AwaitRoundTrips(TimePoint until);
   using SaveOutcome = Result<std::shared_ptr<Saved>>;
   // `step`: applied ones.
@@ -181,7 +196,12 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::optional<Closing> closing_;
   std::optional<control::v1::Apply> last_apply_;
   bool settling_ = false;
-  std::optional<Result<std::uint64_t>> held_;  // applied steps in the stage's weights
+  std::unique_ptr<StageHost> former_;  // until it has settled
+  std::function<void()> on_settled_;   // once
+  bool prepares_ = false;
+  bool caught_up_ = false;
+  std::optional<replica::MissingValues> missing_;  // of a shadow, at its start
+  std::optional<Result<std::uint64_t>> held_;      // applied steps in the stage's weights
   bool failed_ = false;
 };
 

@@ -25,8 +25,7 @@ pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& pla
 
 }  // namespace
 
-Status CheckPlan(const control::v1::Plan& plan) {
-  const control::v1::RunConfig& run = plan.config();
+Status CheckRun(const control::v1::RunConfig& run) {
   const struct {
     const char* name;
     std::uint64_t value, most;
@@ -42,6 +41,12 @@ Status CheckPlan(const control::v1::Plan& plan) {
     return InvalidArgument("no run has such a plan: its number of " + std::string(name) + " is " +
                            std::to_string(value) + ", the limit is " + std::to_string(most));
   }
+  return Status::Ok();
+}
+
+Status CheckPlan(const control::v1::Plan& plan) {
+  const control::v1::RunConfig& run = plan.config();
+  SHOAL_RETURN_IF_ERROR(CheckRun(run));
   std::set<std::pair<std::uint32_t, std::uint32_t>> positions;
   for (const control::v1::Position& position : plan.positions()) {
     if (position.stage() >= run.stages() || position.pipeline() >= run.pipelines() ||
@@ -104,6 +109,11 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
   for (const control::v1::StageTiming& timing : plan.timings()) {
     step.timings.push_back(ToTimes(timing));
   }
+  for (int p = 0; p < plan.pipelines_size(); ++p) {
+    if (plan.pipelines(p).micro_batches_size() > 0) {
+      step.counting.push_back(static_cast<std::uint32_t>(p));
+    }
+  }
   if (plan.lines_size() == 0) return step;
   const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> replica::LineRate {
     const std::uint64_t at = std::uint64_t{pipeline} * config.stages() + stage;
@@ -164,6 +174,18 @@ std::vector<std::uint32_t> SharedLansOf(const control::v1::Plan& plan,
     any = any || position.shared_lan() > 0;
   }
   return any ? lans : std::vector<std::uint32_t>();
+}
+
+std::vector<std::uint32_t> HoldersOf(const control::v1::Plan& plan, std::uint32_t stage) {
+  const bool shadows = std::ranges::any_of(
+      plan.positions(), [](const control::v1::Position& position) { return position.shadow(); });
+  std::vector<std::uint32_t> holders;
+  for (const control::v1::Position& position : plan.positions()) {
+    if (shadows && position.stage() == stage && !position.shadow()) {
+      holders.push_back(position.pipeline());
+    }
+  }
+  return holders;
 }
 
 std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,

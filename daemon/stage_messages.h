@@ -25,6 +25,8 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 // Whether a plan stays within the limits of run.toml, and has one position for each stage of each
 // pipeline: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);
+// The same of its numbers alone, without positions.
+Status CheckRun(const control::v1::RunConfig& run);
 // Of a plan that has `own` as one of its positions. `sharing`: MemberConfig's.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
                               const control::v1::RunConfig& config,
@@ -39,6 +41,8 @@ std::vector<std::uint32_t> SharedLansOf(const control::v1::Plan& plan,
 // none.
 std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,
                                          const control::v1::Position& own);
+// Pipelines whose peers hold the stage; none where no stage of the plan has a shadow.
+std::vector<std::uint32_t> HoldersOf(const control::v1::Plan& plan, std::uint32_t stage);
 // Whether it carries what groups agree on, not a boundary.
 bool IsGroupLink(const net::LinkStats& link);
 // What is measured of the links inside groups, once per peer.

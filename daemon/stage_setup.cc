@@ -87,6 +87,10 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
   // A quarter of the store's memory, for two boundaries.
   config.prefetch_bytes = daemon.store_memory_bytes / 8;
   config.resume_step = plan.resume_step();
+  config.holders = HoldersOf(plan, config.stage);
+  if (own.shadow() && config.holders.empty()) {
+    return InvalidArgument("the plan names nobody who holds stage " + std::to_string(config.stage));
+  }
   return config;
 }
 

@@ -1,9 +1,10 @@
 // The methods that agree on gradients: `average`, `powersgd`. The model's optimizer makes the step.
 //
 // A bucket's exchange begins when the last micro-batch's backward has finished the bucket. It
-// assumes that all pipelines count in the step, and that the same stages exchange exactly as in the
-// step before, where the swarm chooses which do. Reduce confirms this. Otherwise the exchanges are
-// rolled back, and a second round of the step repeats them from the kept gradients.
+// assumes that the pipelines count that have micro-batches, and that the same stages exchange
+// exactly as in the step before, where the swarm chooses which do. Reduce confirms this. Otherwise
+// the exchanges are rolled back, and a second round of the step repeats them from the kept
+// gradients.
 
 #include <algorithm>
 #include <numeric>
@@ -53,6 +54,7 @@ class GradientStep final : public ReplicaStep {
   };
 
   Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
+  void BeginStep(std::uint64_t step);
   bool Guessed(const ReduceOrder& order) const;
   bool exact() const;  // the running exchanges of the stage's own part, whatever the method
   // Where what the bucket exchanges lies: the exchange may be on the host where the model is not.
@@ -76,7 +78,8 @@ class GradientStep final : public ReplicaStep {
   std::vector<Bucket> buckets_;                                 // do not move
   std::uint64_t step_ = 0;                                      // running
   std::uint64_t attempt_ = 0;                                   // of its rounds
-  std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
+  bool began_ = false;                                          // it
+  std::vector<std::uint32_t> pipelines_;  // that count in it, as far as is known
   Status early_error_;                    // came before Reduce
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
@@ -96,7 +99,6 @@ Status GradientStep::Init() {
     exact_stages_.resize(member_->config.stages);  // so a generation begins
     std::iota(exact_stages_.begin(), exact_stages_.end(), 0U);
   }
-  for (std::uint32_t p = 0; p < member_->config.pipelines; ++p) pipelines_.push_back(p);
   buckets_.reserve(parts_.size() * (kBucketsMax + 1));
   for (const auto& part : parts_) SHOAL_RETURN_IF_ERROR(AddBuckets(part));
   own_left_ = own_buckets_;
@@ -141,9 +143,18 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
   return Status::Ok();
 }
 
+void GradientStep::BeginStep(std::uint64_t step) {
+  step_ = step;
+  if (std::exchange(began_, true)) return;
+  pipelines_ = member_->counting;
+  if (!pipelines_.empty()) return;
+  pipelines_.resize(member_->config.pipelines);
+  std::iota(pipelines_.begin(), pipelines_.end(), 0U);
+}
+
 void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   SHOAL_ASSERT_ON(*member_->control);
-  step_ = step;
+  BeginStep(step);
   for (Bucket& bucket : buckets_) {
     if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
   }
@@ -151,8 +162,7 @@ void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
 
 bool GradientStep::Guessed(const ReduceOrder& order) const {
   // All stages compare the whole list: those that share tensors are in the same round.
-  return order.pipelines.size() == member_->config.pipelines &&  // each is named once
-         order.exact_stages == exact_stages_;
+  return order.pipelines == pipelines_ && order.exact_stages == exact_stages_;
 }
 
 bool GradientStep::exact() const {
@@ -165,7 +175,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   SHOAL_CHECK(!done_);
   order_ = order;
   done_ = std::move(done);
-  step_ = order.step;
+  BeginStep(order.step);
   buckets_left_ = buckets_.size();
   const bool guessed = Guessed(order);
   exact_stages_ = order.exact_stages;
@@ -288,8 +298,7 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   attempt_ = 0;
   own_left_ = own_buckets_;
   measured_ = {};
-  pipelines_.clear();
-  for (std::uint32_t p = 0; p < member_->config.pipelines; ++p) pipelines_.push_back(p);
+  began_ = false;
   auto apply = [model = member_->model, order] {
     if (order.skip) {
       model->ZeroGradients();

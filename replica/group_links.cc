@@ -6,7 +6,7 @@
 namespace shoal::replica {
 namespace {
 
-enum GroupNumber : std::uint32_t { kStageGroup, kSharedGroup, kSharedEnds, kGroups };
+enum GroupNumber : std::uint32_t { kStageGroup, kSharedGroup, kSharedEnds, kStateGroup, kGroups };
 
 // Messages that may come before a group's first operation begins.
 constexpr std::size_t kHeldMax = 256;
@@ -89,6 +89,7 @@ GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
   groups_.resize(kGroups);
   if (count > 1) {
     groups_[kStageGroup] = std::make_unique<Group>(this, kStageGroup, own, config.pipeline);
+    groups_[kStateGroup] = std::make_unique<Group>(this, kStateGroup, own, config.pipeline);
   }
   SHOAL_CHECK(shared.size() == config.sharing.size() * count);
   std::size_t own_place = 0;  // of the own stage, among those that share
@@ -127,6 +128,11 @@ collective::GroupChannel* GroupLinks::shared_group() const {
 collective::GroupChannel* GroupLinks::shared_ends() const {
   SHOAL_ASSERT_ON(*member_->control);
   return groups_[kSharedEnds].get();
+}
+
+collective::GroupChannel* GroupLinks::state_group() const {
+  SHOAL_ASSERT_ON(*member_->control);
+  return groups_[kStateGroup].get();
 }
 
 bool GroupLinks::Skipped(const Peer& peer) const {

@@ -48,6 +48,8 @@ class GroupLinks {
     return static_cast<std::uint32_t>(member_->config.sharing.size());
   }
   collective::GroupChannel* shared_ends() const;  // of the own pipeline
+  // The stage group again, for state/state_transfer.h.
+  collective::GroupChannel* state_group() const;
   // Of a group above.
   const PeerId& peer(const collective::GroupChannel& group, std::size_t member) const;
   std::string Name(const collective::GroupChannel& group, std::size_t member) const;

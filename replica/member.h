@@ -52,6 +52,8 @@ struct Member {
   // Of the reductions of the stage group and of shared tensors, by member; empty: equal ones.
   // They change between steps only.
   std::vector<double> group_shares = {}, shared_shares = {};
+  // Pipelines that have micro-batches in the running step, rising; empty: all.
+  std::vector<std::uint32_t> counting = {};
   // Of this peer's gradients in the running step; shared, because tasks outlive the member.
   std::shared_ptr<GradientMark> mark = std::make_shared<GradientMark>();
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 #include "pipeline/core/step_bounds.h"
 #include "replica/member.h"
 #include "replica/reduction_shares.h"
+#include "replica/state/missing_values.h"
 #include "replica/step_types.h"
 #include "storage/delta/delta_store.h"
 
@@ -40,6 +42,10 @@ struct RunnerConfig : replica::MemberConfig {
   std::uint64_t prefetch_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
   std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
   Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
+  // Pipelines whose peers of this stage hold its state; empty: all do. Where this peer's own is not
+  // one of them, it is a shadow, which lacks `missing` (nothing said: all of it).
+  std::vector<std::uint32_t> holders = {};
+  std::optional<replica::MissingValues> missing = {};
 };
 
 // "micro-batch 3 of step 17"
@@ -69,6 +75,7 @@ struct StepPlan {
   // Of the members of the stage group, and of those with shared tensors: they share out their
   // reductions by them from this step on. Empty: as before.
   std::vector<replica::LineRate> group_lines = {}, shared_lines = {};
+  std::vector<std::uint32_t> counting = {};  // pipelines that have micro-batches; empty: all
 };
 
 struct StepReady {
@@ -106,9 +113,10 @@ struct ComputeStats {
 };
 
 struct RunnerStats : replica::ReplicaStats, TransferStats, ComputeStats {
-  std::vector<BoundaryStats> boundaries;  // the previous one first
-  ActivityTimes time;                     // of compute, since the links opened
-  double codec_device_ms = 0;             // of the device's time, that codecs took, in total
+  std::vector<BoundaryStats> boundaries;                  // the previous one first
+  ActivityTimes time;                                     // of compute, since the links opened
+  std::uint64_t state_bytes = 0, state_bytes_wanted = 0;  // of a shadow: here, and in all
+  double codec_device_ms = 0;  // of the device's time, that codecs took, in total
   // What works on the host though values lie on a device (value_home.h), and what that costs.
   std::vector<std::string> on_host;
 };

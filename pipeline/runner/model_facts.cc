@@ -1,5 +1,9 @@
 #include "pipeline/runner/model_facts.h"
 
+#include <algorithm>
+
+#include "common/units.h"
+
 namespace shoal::pipeline {
 namespace {
 
@@ -15,6 +19,36 @@ replica::UnitFacts UnitsOf(const model::StageModel& model, std::uint32_t rows,
 }
 
 }  // namespace
+
+Activity ActivityOf(model::Pass pass) {
+  switch (pass) {
+    case model::Pass::kForward: return Activity::kForward;
+    case model::Pass::kBackwardInput: return Activity::kBackwardInput;
+    case model::Pass::kBackwardWeights: break;
+  }
+  return Activity::kBackwardWeights;
+}
+
+std::string ExchangeOnHostText(const RunnerConfig& config, const ModelFacts& facts) {
+  std::uint64_t bytes = 0;
+  for (const model::TensorLayout& tensor : config.pipelines > 1 ? facts.layout : facts.shared) {
+    bytes += tensor.size * sizeof(float);
+  }
+  return "replica method " + config.replica_method + " works on the host: " + FormatBytes(bytes) +
+         " of gradients cross the bus in each step, and their sums back";
+}
+
+replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
+                                                  const ModelFacts& facts) {
+  replica::StateTransfer::Options options;
+  options.holders.assign(config.holders.begin(), config.holders.end());
+  options.shadow = std::ranges::find(config.holders, config.pipeline) == config.holders.end();
+  for (const model::TensorLayout& tensor : facts.layout) options.state_size += tensor.size;
+  if (options.shadow) {
+    options.missing = config.missing.value_or(replica::MissingValues(options.state_size));
+  }
+  return options;
+}
 
 ModelFacts FactsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens) {
   const auto layout = model.layout();

@@ -5,10 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "model/stage_model.h"
+#include "pipeline/core/runner_types.h"
 #include "replica/operation_gate.h"
+#include "replica/state/state_transfer.h"
 
 namespace shoal::pipeline {
 
@@ -19,6 +22,16 @@ struct ModelFacts {
   std::vector<std::vector<std::size_t>> weight_parts;
   replica::UnitFacts units;
 };
+
+// What compute does in an operation of this pass.
+Activity ActivityOf(model::Pass pass);
+
+// What exchanges cost that take gradients out of a model on a device and put their sums back.
+std::string ExchangeOnHostText(const RunnerConfig& config, const ModelFacts& facts);
+
+// Who holds the stage's state and what this peer lacks of it, as the plan says; no callbacks.
+replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
+                                                  const ModelFacts& facts);
 
 // Of micro-batches of `rows` rows of `tokens` tokens. Thread: compute.
 ModelFacts FactsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens);

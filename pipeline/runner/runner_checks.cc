@@ -14,6 +14,19 @@ constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
 
 bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
 
+Status CheckHolders(const RunnerConfig& config) {
+  std::vector<bool> named(config.pipelines);
+  for (const std::uint32_t pipeline : config.holders) {
+    if (pipeline >= config.pipelines || named[pipeline]) {
+      return InvalidArgument(
+          "the plan says of pipeline " + std::to_string(pipeline) +
+          ", which does not exist or was named already, that it holds the stage");
+    }
+    named[pipeline] = true;
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status CheckRunnerConfig(const RunnerConfig& c) {
@@ -30,7 +43,7 @@ Status CheckRunnerConfig(const RunnerConfig& c) {
     return InvalidArgument("rows, tokens per row and hidden size must be 1 to 1048576");
   }
   if (c.stall_timeout <= Duration::zero()) return InvalidArgument("the stall timeout must be > 0");
-  return Status::Ok();
+  return CheckHolders(c);
 }
 
 Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d,

@@ -26,4 +26,19 @@ Result<RunnerCodecs> MakeRunnerCodecs(const RunnerConfig& config,
   return codecs;
 }
 
+BoundaryConfig BoundaryConfigOf(const RunnerConfig& config, const RunnerCodecs& codecs) {
+  return {.run = config.run,
+          .stage = config.stage,
+          .stages = config.stages,
+          .seed = config.seed,
+          .first_step = config.resume_step,
+          .micro_batch_rows = config.micro_batch_rows,
+          .sample = {config.row_tokens, config.hidden},
+          .segment_bytes_min = config.segment_bytes_min,
+          .prefetch_bytes = config.prefetch_bytes,
+          .home = codecs.home,
+          .forward_codec = codecs.forward,
+          .backward_codec = codecs.backward};
+}
+
 }  // namespace shoal::pipeline

@@ -9,6 +9,7 @@
 
 #include "common/status.h"
 #include "compression/api/value_home.h"
+#include "pipeline/boundary/boundary.h"
 #include "pipeline/core/runner_types.h"
 
 namespace shoal::pipeline {
@@ -22,6 +23,8 @@ struct RunnerCodecs {
 // `home`: null for the host. An error: a codec of the run is not known here.
 Result<RunnerCodecs> MakeRunnerCodecs(const RunnerConfig& config,
                                       std::shared_ptr<const compression::ValueHome> home);
+
+BoundaryConfig BoundaryConfigOf(const RunnerConfig& config, const RunnerCodecs& codecs);
 
 }  // namespace shoal::pipeline
 

@@ -24,6 +24,7 @@
 #include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
 #include "replica/replica_step.h"
+#include "replica/state/state_transfer.h"
 #include "replica/step_registry.h"
 
 namespace shoal::pipeline {
@@ -33,15 +34,6 @@ constexpr std::size_t kPlansMax = 64;  // queued step plans
 constexpr int kWatchdogTicks = 4;      // per stall timeout
 // Bytes on the links between two ticks that count as progress: far more than pings make.
 constexpr std::uint64_t kProgressBytes = 16 * 1024;
-
-Activity ActivityOf(model::Pass pass) {
-  switch (pass) {
-    case model::Pass::kForward: return Activity::kForward;
-    case model::Pass::kBackwardInput: return Activity::kBackwardInput;
-    case model::Pass::kBackwardWeights: break;
-  }
-  return Activity::kBackwardWeights;
-}
 
 class Runner final : public StageRunner {
  public:
@@ -71,6 +63,10 @@ class Runner final : public StageRunner {
     SHOAL_ASSERT_ON(*resources_.control);
     return state_ == RunnerState::kSynced;
   }
+  replica::MissingValues missing_state() const override {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return transfer_ ? transfer_->missing() : config_.missing.value_or(replica::MissingValues());
+  }
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;
 
@@ -85,11 +81,11 @@ class Runner final : public StageRunner {
   void FillMember();
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
+  void MakeStateTransfer(const ModelFacts& facts);
   void NoteOnHost(const std::string& text) {
     SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
     on_host_.push_back(text);
   }
-  void NoteExchange(const ModelFacts& facts);
   void RollBackStore();
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MakeCompute();
@@ -137,6 +133,7 @@ class Runner final : public StageRunner {
   std::unique_ptr<Boundary> previous_, next_;
   std::unique_ptr<replica::GroupLinks> group_;
   std::unique_ptr<replica::ReplicaStep> replica_;
+  std::unique_ptr<replica::StateTransfer> transfer_;  // null: nobody lacks state
   std::unique_ptr<StepCompute> compute_;
   std::unique_ptr<StepEvaluation> evaluation_;
 };
@@ -193,20 +190,8 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
     compute_->Pump();
   };
   handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
-  BoundaryConfig config{.run = config_.run,
-                        .stage = config_.stage,
-                        .stages = config_.stages,
-                        .seed = config_.seed,
-                        .first_step = config_.resume_step,
-                        .micro_batch_rows = config_.micro_batch_rows,
-                        .sample = sample(),
-                        .segment_bytes_min = config_.segment_bytes_min,
-                        .prefetch_bytes = config_.prefetch_bytes,
-                        .home = codecs_.home,
-                        .forward_codec = codecs_.forward,
-                        .backward_codec = codecs_.backward};
   return std::make_unique<Boundary>(
-      std::move(config),
+      BoundaryConfigOf(config_, codecs_),
       TransferResources{&generation_, &links_, resources_.codec, &transfers_, member_.mark.get()},
       BoundaryCache::Resources{&generation_, resources_.store, resources_.delta_store, &transfers_},
       side, target, std::move(handlers));
@@ -285,16 +270,6 @@ void Runner::ResetModel() {
       });
 }
 
-// Exchanges take gradients out of the model and put their sums back.
-void Runner::NoteExchange(const ModelFacts& facts) {
-  std::uint64_t bytes = 0;
-  for (const model::TensorLayout& tensor : config_.pipelines > 1 ? facts.layout : facts.shared) {
-    bytes += tensor.size * sizeof(float);
-  }
-  NoteOnHost("replica method " + config_.replica_method + " works on the host: " +
-             FormatBytes(bytes) + " of gradients cross the bus in each step, and their sums back");
-}
-
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   if (!facts.shared.empty() && (!group_ || group_->shared_group() == nullptr)) {
     return FailedPrecondition(
@@ -315,10 +290,30 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   context.layout = facts.layout;
   context.units = facts.units;
   SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
-  if (group_ && replica_->on_host() && !codecs_.home->on_host()) NoteExchange(facts);
+  if (group_ && replica_->on_host() && !codecs_.home->on_host()) {
+    NoteOnHost(ExchangeOnHostText(config_, facts));
+  }
+  MakeStateTransfer(facts);
   member_.stats.shard_bytes = replica_->StateBytes();
   compute_->set_gate(replica_->gate());
   return Status::Ok();
+}
+
+// With shadows in the plan, of this stage or others; their groups are the same.
+void Runner::MakeStateTransfer(const ModelFacts& facts) {
+  if (config_.holders.empty() || !group_ || group_->state_group() == nullptr) return;
+  replica::StateTransfer::Options options = TransferOptionsOf(config_, facts);
+  options.steps_held = [this]() -> std::optional<std::uint64_t> {
+    const bool known = !applying_.model_at_work() && applying_.held().ok();
+    return known ? std::optional(*applying_.held()) : std::nullopt;
+  };
+  options.on_complete = [this] {
+    notices_.Post("runner.caught_up", [this] {
+      if (!failed() && applying_.held().ok()) mediator_->OnCaughtUp(*applying_.held());
+    });
+  };
+  transfer_ =
+      std::make_unique<replica::StateTransfer>(&member_, group_->state_group(), std::move(options));
 }
 
 void Runner::RollBackStore() {
@@ -338,6 +333,7 @@ void Runner::MaybeUp() {
   if (next_ && !next_->up()) return;
   if (group_ && !group_->up()) return;
   Go(RunnerEvent::kLinksUp, "link-up");
+  if (transfer_) transfer_->Start();
   notices_.Post("runner.ready", [this] {
     if (!failed()) mediator_->OnReady();
   });
@@ -370,6 +366,7 @@ void Runner::MaybeStartStep() {
   plans_.pop_front();
   step_ = plan_.step;
   member_.mark->Clear();
+  member_.counting = plan_.counting;
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
   if (!plan_.shared_lines.empty())
     member_.shared_shares = replica::SharesByRates(plan_.shared_lines);
@@ -474,6 +471,7 @@ void Runner::OnModelApplied(std::uint64_t step, const Status& status) {
   if (failed()) return;
   if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
   mediator_->OnModelApplied(step);
+  if (transfer_) transfer_->OnApplied();
   if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
   ReportApplied();
   MaybeStartStep();
@@ -507,6 +505,10 @@ RunnerStats Runner::stats() const {
   stats.time = activity_.used();
   stats.codec_device_ms = codecs_.home->device_ms();
   stats.on_host = on_host_;
+  if (transfer_) {
+    stats.state_bytes = transfer_->bytes_here();
+    stats.state_bytes_wanted = transfer_->bytes_wanted();
+  }
   if (previous_) stats.boundaries.push_back(previous_->stats());
   if (next_) stats.boundaries.push_back(next_->stats());
   return stats;

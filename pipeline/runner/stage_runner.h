@@ -36,6 +36,8 @@ class StageRunner {
     virtual void OnModelApplied(std::uint64_t /*step*/) {}
     // The step's m are kept, too; the next step may have gone on meanwhile, up to its own Apply.
     virtual void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& boundaries) = 0;
+    // A shadow has the whole state of its stage after so many steps.
+    virtual void OnCaughtUp(std::uint64_t /*steps*/) {}
     // The generation cannot go on: a link broke (`peer` set), or something local failed.
     virtual void OnFailed(Status status, const PeerId* peer) = 0;
   };
@@ -65,6 +67,9 @@ class StageRunner {
 
   // Whether its group has agreed on a step whose order to apply has not come.
   virtual bool synced() const = 0;
+
+  // What a shadow still lacks of its stage's state after the steps that it holds.
+  virtual replica::MissingValues missing_state() const = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is
   // called; destroy the runner once the neighbours know, too.

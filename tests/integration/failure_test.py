@@ -82,17 +82,29 @@ class FailureTest(harness.SwarmTest):
             self.assert_same_steps(swarm, 60)
             swarm.stop()
 
+    def assert_close(self, losses, calm):
+        """Fewer pipelines add the same gradients up in another order."""
+        self.assertEqual(len(losses), len(calm))
+        for step, (loss, expected) in enumerate(zip(losses, calm)):
+            self.assertAlmostEqual(loss, expected, delta=1e-4 * expected, msg=f"step {step}")
+
+    def wait_whole(self, swarm, but):
+        """Until all pipelines count, by what the scheduler says."""
+        return swarm.wait_run(
+            lambda r: r["state"] == "training" and "pipelines train" not in r["reason"], 60,
+            "all pipelines train", but=but)
+
     def test_no_step_is_lost_where_every_stage_has_a_peer_left(self):
-        """Nor one trained twice: losses and weights are those of a run that nobody disturbed."""
-        options = {"stages": 2, "pipelines": 2, "steps": 40, "micro_batches": 4,
-                   "checkpoint_every": 1000}
+        """The others go on at once; who comes gets its stage from them while they train."""
+        options = {"stages": 2, "pipelines": 2, "steps": 600, "micro_batches": 4,
+                   "checkpoint_every": 10000}
         calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
         with Swarm(self.folder / "s", **options) as swarm:
             swarm.start()
             swarm.start_peer("spare")
             wait_for(lambda: len(swarm.status()["members"]) == 5, 30, "the spare is a member")
             gone = []
-            for step in (7, 19):
+            for step in (7, 150):
                 swarm.wait_step(step, but=gone)
                 victim = swarm.peer_at(stage=1 if gone else 0, pipeline=1)
                 # A process that is killed, and one that only stands still.
@@ -101,20 +113,20 @@ class FailureTest(harness.SwarmTest):
                 else:
                     swarm.peers[victim].kill()
                 gone.append(victim)
-                broken = swarm.wait_run(lambda r: r["state"] == "paused", PAUSED_WITHIN, "paused",
-                                        but=gone)
-                self.assertRegex(broken["reason"], victim + r".*steps since the (start|checkpoint "
-                                 r"of step \d+) are being saved|no step is lost")
+                fewer = swarm.wait_run(lambda r: "1 of 2 pipelines train" in r["reason"],
+                                       PAUSED_WITHIN + 5, "the others go on", but=gone)
+                self.assertIn(victim, fewer["reason"])
+                self.assertEqual(fewer["checkpointStep"], 0)
                 if len(gone) == 2:
                     swarm.start_peer(gone.pop(0))
-                again = swarm.wait_state("training", 40, but=gone)
-                self.assertGreaterEqual(again["step"], broken["step"])
-                self.assertGreaterEqual(again["checkpointStep"], broken["step"])
+                whole = self.wait_whole(swarm, gone)
+                self.assertGreater(whole["step"], fewer["step"])
+                self.assertEqual(whole["checkpointStep"], 0)
             swarm.wait_finished(but=gone)
-            self.assertEqual(swarm.run()["losses"], calm)
-            swarm.export(self.folder / "out")
-            self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
-                             (self.folder / "calm.out/model.safetensors").read_bytes())
+            status = swarm.status()
+            self.assertEqual(status["consistency"]["mMismatches"], 0)
+            self.assertEqual(status["consistency"]["weightMismatches"], 0)
+            self.assert_close(swarm.run()["losses"], calm)
             for name in gone:
                 swarm.peers[name].kill()
             swarm.stop()
