@@ -19,6 +19,12 @@ std::string OneDecimal(double value) {
   return text;
 }
 
+std::string Scientific(double value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.0e", value);
+  return text;
+}
+
 std::string Lost(std::uint64_t steps) {
   if (steps == 0) return "no step lost";
   return steps == 1 ? "one step lost" : std::to_string(steps) + " steps lost";
@@ -54,9 +60,10 @@ void PrintChaos(const ChaosReport& report) {
                     OneDecimal(summary.most_seconds) + " s", std::to_string(summary.steps_lost)});
   }
   std::cout << FormatTable(rows) << "\n";
-  const std::string losses = std::to_string(report.equal_losses) + " of " +
-                             std::to_string(report.losses.size()) +
-                             " losses equal those of the undisturbed run to the bit";
+  const std::string losses =
+      std::to_string(report.equal_losses) + " of " + std::to_string(report.losses.size()) +
+      " losses equal those of the undisturbed run " +
+      (report.tolerance > 0 ? "to " + Scientific(report.tolerance) : std::string("to the bit"));
   std::cout << (report.equal_losses == report.losses.size() ? Green(losses) : Red(losses)) << "\n";
   if (!report.trouble.empty()) std::cout << Red(report.trouble) << "\n";
   if (!report.directory.empty()) std::cout << "logs: " << report.directory << "\n";

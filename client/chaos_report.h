@@ -16,6 +16,7 @@ struct ChaosReport {
   std::vector<FaultCost> faults;
   std::vector<double> losses;    // of the disturbed run, by step
   std::size_t equal_losses = 0;  // of them, to those of the undisturbed run
+  double tolerance = 0;          // relative, within which they count as equal; 0: to the bit
   std::string trouble;           // why it ended early; empty: it did not
   std::string directory;         // with all logs; empty: removed
   bool may_lose = false;         // stages have one member each

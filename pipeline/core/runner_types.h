@@ -23,6 +23,7 @@
 #include "replica/member.h"
 #include "replica/reduction_shares.h"
 #include "replica/state/missing_values.h"
+#include "replica/state/state_message.h"
 #include "replica/step_types.h"
 #include "storage/delta/delta_store.h"
 
@@ -46,6 +47,7 @@ struct RunnerConfig : replica::MemberConfig {
   // one of them, it is a shadow, which lacks `missing` (nothing said: all of it).
   std::vector<std::uint32_t> holders = {};
   std::optional<replica::MissingValues> missing = {};
+  std::size_t state_chunk_values = replica::kChunkValuesMax;  // that it asks for at once, at most
 };
 
 // "micro-batch 3 of step 17"

@@ -44,6 +44,7 @@ replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
   options.holders.assign(config.holders.begin(), config.holders.end());
   options.shadow = std::ranges::find(config.holders, config.pipeline) == config.holders.end();
   for (const model::TensorLayout& tensor : facts.layout) options.state_size += tensor.size;
+  options.chunk_values_max = config.state_chunk_values;
   if (options.shadow) {
     options.missing = config.missing.value_or(replica::MissingValues(options.state_size));
   }

@@ -40,7 +40,7 @@ StateTransfer::StateTransfer(Member* member, collective::GroupChannel* channel, 
       channel_(channel),
       options_(std::move(options)),
       missing_(options_.missing),
-      chunk_values_(kChunkValuesFirst),
+      chunk_values_(std::min(kChunkValuesFirst, options_.chunk_values_max)),
       scope_(member->control) {
   channel_->SetReceiver([this](std::size_t from, std::uint64_t /*tag*/, Buffer payload) {
     OnMessage(from, std::move(payload));
@@ -171,7 +171,7 @@ void StateTransfer::Judge() {
 }
 
 void StateTransfer::Again(const ValueRun& run) {
-  chunk_values_ = std::max(kChunkValuesMin, chunk_values_ / 2);
+  chunk_values_ = std::max(std::min(kChunkValuesMin, chunk_values_), chunk_values_ / 2);
   missing_.Add(run);
 }
 
@@ -189,7 +189,7 @@ void StateTransfer::Write(Chunk chunk) {
 void StateTransfer::OnWritten(const ValueRun& run, const Status& status) {
   writing_.erase(run.first);
   if (!status.ok()) return member_->fail(status.WithContext("state of the stage"), nullptr);
-  chunk_values_ = std::min<std::size_t>(kChunkValuesMax, chunk_values_ * 2);
+  chunk_values_ = std::min(options_.chunk_values_max, chunk_values_ * 2);
   if (complete_ || !missing().empty()) return Ask();
   complete_ = true;
   options_.on_complete();

@@ -36,6 +36,7 @@ class StateTransfer {
     std::size_t state_size = 0;        // values of each flat vector
     bool shadow = false;               // this member; else it is a holder
     MissingValues missing;             // of a shadow
+    std::size_t chunk_values_max = kChunkValuesMax;
     // Applied steps that the model holds, where no task that changes its weights is posted; nothing
     // while the optimizer is at work.
     std::function<std::optional<std::uint64_t>()> steps_held;

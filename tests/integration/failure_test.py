@@ -86,7 +86,7 @@ class FailureTest(harness.SwarmTest):
         """Fewer pipelines add the same gradients up in another order."""
         self.assertEqual(len(losses), len(calm))
         for step, (loss, expected) in enumerate(zip(losses, calm)):
-            self.assertAlmostEqual(loss, expected, delta=1e-4 * expected, msg=f"step {step}")
+            self.assertAlmostEqual(loss, expected, delta=1e-6 * expected, msg=f"step {step}")
 
     def wait_whole(self, swarm, but):
         """Until all pipelines count, by what the scheduler says."""
@@ -97,7 +97,7 @@ class FailureTest(harness.SwarmTest):
     def test_no_step_is_lost_where_every_stage_has_a_peer_left(self):
         """The others go on at once; who comes gets its stage from them while they train."""
         options = {"stages": 2, "pipelines": 2, "steps": 600, "micro_batches": 4,
-                   "checkpoint_every": 10000}
+                   "checkpoint_every": 10000, "optimizer": {"learning_rate": 1e-5}}
         calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
         with Swarm(self.folder / "s", **options) as swarm:
             swarm.start()
@@ -193,10 +193,10 @@ class FailureTest(harness.SwarmTest):
                              (self.folder / "calm.out/model.safetensors").read_bytes())
             swarm.stop()
 
-    def test_a_scheduler_and_a_peer_die_and_the_others_save_what_they_hold(self):
+    def test_a_scheduler_and_a_peer_die_and_the_others_go_on_with_what_they_hold(self):
         port = harness.free_port()
         options = {"stages": 1, "pipelines": 2, "steps": 30, "micro_batches": 2,
-                   "checkpoint_every": 1000}
+                   "checkpoint_every": 1000, "optimizer": {"learning_rate": 1e-5}}
         calm, _ = train(self.folder / "calm", **options)
         with Swarm(self.folder / "s", network={"listen": f"127.0.0.1:{port}"}, **options) as swarm:
             swarm.start()
@@ -207,9 +207,10 @@ class FailureTest(harness.SwarmTest):
             swarm.start_scheduler()
             swarm.start_peer(victim)  # without its memory
             again = swarm.wait_state("training", 60)
-            self.assertGreaterEqual(again["checkpointStep"], 8)
+            self.assertGreaterEqual(again["step"], 8)
+            self.assertEqual(again["checkpointStep"], 0)
             swarm.wait_finished()
-            self.assertEqual(swarm.run()["losses"], calm)
+            self.assert_close(swarm.run()["losses"], calm)
             swarm.stop()
 
     def test_a_scheduler_that_comes_back_with_new_peers_goes_on_from_its_checkpoint(self):

@@ -134,6 +134,12 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.segment_bytes_min = options.segment_bytes_min;
   config.bucket_values_min = options.bucket_values_min;
   config.resume_step = resume_step;
+  for (std::uint32_t p = 0; !swarm_->shadows_.empty() && p < options.pipelines; ++p) {
+    if (std::ranges::count(swarm_->shadows_, p) == 0) config.holders.push_back(p);
+  }
+  config.missing = missing_;
+  config.state_chunk_values = options.state_chunk_values;
+  caught_up_.reset();
   StageRunner::Dependencies deps;
   deps.control = control_.get();
   deps.compute = compute_.get();
@@ -254,7 +260,15 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
     }
     return plan;
   }
-  for (std::uint32_t j = pipeline; j < options_.micro_batches; j += options_.pipelines) {
+  std::uint32_t first = pipeline, apart = options_.pipelines;
+  if (!shadows_.empty() && !counted_.empty()) {
+    plan.counting = counted_;
+    const auto place = std::ranges::find(counted_, pipeline);
+    if (place == counted_.end()) return plan;
+    first = static_cast<std::uint32_t>(place - counted_.begin());
+    apart = static_cast<std::uint32_t>(counted_.size());
+  }
+  for (std::uint32_t j = first; j < options_.micro_batches; j += apart) {
     MicroBatchPlan micro_batch;
     micro_batch.global_index = j;
     const std::uint64_t slot = (step % options_.steps_per_epoch) * options_.micro_batches + j;

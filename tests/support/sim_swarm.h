@@ -70,6 +70,7 @@ struct SwarmOptions {
   // What a pipeline evaluates before a step; null: nothing.
   std::function<std::vector<pipeline::MicroBatchPlan>(std::uint64_t step, std::uint32_t pipeline)>
       evaluation;
+  std::size_t state_chunk_values = 8;  // that a shadow asks for at once
   std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
@@ -126,6 +127,9 @@ class SimSwarm {
   std::map<std::uint64_t, int> checksum_mismatches_;   // by step
   std::uint64_t checksums_compared_ = 0;
   std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
+  // That do not hold their stages when the next generation opens. Then only pipelines that count
+  // have micro-batches.
+  std::vector<std::uint32_t> shadows_;
 
  private:
   friend class Peer;
@@ -166,6 +170,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
 
   void OnReady() override { ready_ = true; }
   void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
+  void OnCaughtUp(std::uint64_t steps) override { caught_up_ = steps; }
   void OnSyncDone(std::uint64_t step, double norm) override { swarm_->OnSyncDone(step, norm); }
   void OnApplied(std::uint64_t step,
                  const std::vector<pipeline::BoundaryChecksum>& places) override {
@@ -184,6 +189,8 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   std::unique_ptr<pipeline::StageRunner> runner_;
   bool ready_ = false;
   std::optional<Failure> failure_;
+  std::optional<std::uint64_t> caught_up_;         // as a shadow, at so many steps
+  std::optional<replica::MissingValues> missing_;  // of a shadow that has a part of its stage
 };
 
 }  // namespace shoal::test_support

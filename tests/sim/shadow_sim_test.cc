@@ -1,0 +1,114 @@
+// Shadows: members of a stage group that get its state from the others while these train.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_util.h"
+
+namespace shoal::pipeline {
+namespace {
+
+using test_support::Quantised;
+using test_support::SimSwarm;
+using test_support::SwarmOptions;
+using test_support::Why;
+
+SwarmOptions Options(unsigned seed) {
+  SwarmOptions options = Quantised(2, 3, seed);
+  options.adamw = true;
+  options.tied = seed % 2 == 0;
+  options.run_steps = 1000;
+  // Of some steps, so that chunks come in time, too late and in between.
+  options.bytes_per_second = seed % 3 == 0 ? 0 : 200'000.0 * (seed % 4 + 1);
+  return options;
+}
+
+void Zero(SimSwarm* swarm, std::uint32_t pipeline) {
+  for (const auto& peer : swarm->peers()) {
+    if (peer->pipeline_ != pipeline) continue;
+    const std::vector<float> zeros(peer->model_->state_size());
+    for (const auto which : {model::StateVector::kWeights, model::StateVector::kFirstMoment,
+                             model::StateVector::kSecondMoment}) {
+      ASSERT_TRUE(peer->model_->Write(which, 0, zeros).ok());
+    }
+  }
+}
+
+bool AllCaughtUp(SimSwarm& swarm, std::uint32_t pipeline) {
+  return std::ranges::all_of(swarm.peers(), [&](const auto& peer) {
+    return peer->pipeline_ != pipeline || peer->caught_up_.has_value();
+  });
+}
+
+void ExpectEqualGroups(SimSwarm& swarm) {
+  for (std::uint32_t stage = 0; stage < 2; ++stage) {
+    EXPECT_EQ(swarm.SaveStage(stage, 2), swarm.SaveStage(stage, 0)) << stage;
+    EXPECT_EQ(swarm.SaveStage(stage, 1), swarm.SaveStage(stage, 0)) << stage;
+  }
+}
+
+TEST(ShadowSimTest, GetsItsStageWhileTheOthersTrainAndCountsThen) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimSwarm swarm(Options(seed));
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    Zero(&swarm, 2);
+    swarm.shadows_ = {2};
+    swarm.counted_ = {0, 1};
+    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    std::uint64_t step = 5;
+    while (!AllCaughtUp(swarm, 2) && step < 400) ASSERT_TRUE(swarm.TrainTo(++step)) << Why(swarm);
+    ASSERT_TRUE(AllCaughtUp(swarm, 2));
+    ASSERT_TRUE(swarm.TrainTo(step + 1)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    ExpectEqualGroups(swarm);
+    swarm.counted_ = {0, 1, 2};
+    ASSERT_TRUE(swarm.TrainTo(step + 9)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    ExpectEqualGroups(swarm);
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  }
+}
+
+// What a shadow has got is right in the next generation, if it holds the same steps.
+TEST(ShadowSimTest, GoesOnWhereItWasWhenAGenerationEnds) {
+  SwarmOptions options = Options(1);
+  options.bytes_per_second = 30'000;
+  options.state_chunk_values = 2;
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+  std::uint64_t step = 3;
+  std::size_t lacked = 0, generations = 0;
+  Zero(&swarm, 2);
+  swarm.shadows_ = {2};
+  swarm.counted_ = {0, 1};
+  do {
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(30));
+    ASSERT_TRUE(swarm.Open(step)) << Why(swarm);
+    ++step;
+    ASSERT_TRUE(swarm.TrainTo(step)) << Why(swarm);
+    std::size_t lacks = 0;
+    for (const auto& peer : swarm.peers()) {
+      if (peer->pipeline_ != 2) continue;
+      peer->missing_ = peer->runner_->missing_state();
+      lacks += peer->missing_->count();
+    }
+    EXPECT_TRUE(generations++ == 0 || lacks <= lacked) << lacks;
+    lacked = lacks;
+  } while (lacked > 0 && generations < 300);
+  EXPECT_EQ(lacked, 0u);
+  EXPECT_GT(generations, 2u);
+  ExpectEqualGroups(swarm);
+}
+
+}  // namespace
+}  // namespace shoal::pipeline
