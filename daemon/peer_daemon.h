@@ -14,7 +14,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
-#include "daemon/artefact_offer.h"
+#include "daemon/artefacts/artefact_offer.h"
 #include "daemon/config.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/settings_overlay.h"

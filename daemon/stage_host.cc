@@ -8,7 +8,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "compression/device/device_values.h"
-#include "daemon/kept_checkpoint.h"
+#include "daemon/artefacts/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "daemon/stage_setup.h"
 #include "dataset/prepared_data.h"

@@ -14,7 +14,7 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "daemon/applied_steps.h"
-#include "daemon/artefact_fetcher.h"
+#include "daemon/artefacts/artefact_fetcher.h"
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
 #include "daemon/stage_budget.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/units.h"
-#include "daemon/artefact_fetcher.h"
+#include "daemon/artefacts/artefact_fetcher.h"
 #include "daemon/peer_state.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/stage_host.h"

@@ -202,8 +202,9 @@ std::vector<net::LinkStats> GroupLinks::link_stats() const {
 
 Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload) {
   if (peers_[peer].link == nullptr) return FailedPrecondition("the group's links are not open");
-  member_->stats.replica.wire_sent += payload.size();
-  net::Frame frame = links_.NewFrame(net::FrameKind::kGroup, {0, group});
+  if (group != kStateGroup) member_->stats.replica.wire_sent += payload.size();
+  const auto kind = group == kStateGroup ? net::FrameKind::kState : net::FrameKind::kGroup;
+  net::Frame frame = links_.NewFrame(kind, {0, group});
   frame.tag = tag;
   frame.payload = std::move(payload);
   return peers_[peer]
@@ -217,7 +218,8 @@ void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
   member_->progress();
   Status status = links_.CheckFrame(frame);
   const std::uint32_t number = frame.micro_batch.index;
-  if (status.ok() && frame.kind != net::FrameKind::kGroup) {
+  const bool state = frame.kind == net::FrameKind::kState;
+  if (status.ok() && (state ? number != kStateGroup : frame.kind != net::FrameKind::kGroup)) {
     status = InvalidArgument("a frame of kind " +
                              std::to_string(static_cast<std::uint32_t>(frame.kind)) +
                              " does not belong on a link inside a group");
@@ -227,7 +229,7 @@ void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
                              ", which this stage does not have");
   }
   if (status.ok()) {
-    member_->stats.replica.wire_received += frame.payload.size();
+    if (!state) member_->stats.replica.wire_received += frame.payload.size();
     status = groups_[number]->Receive(static_cast<std::size_t>(from - peers_.data()), frame.tag,
                                       std::move(frame.payload));
   }

@@ -4,8 +4,8 @@
 //
 // Stage group: ordered by pipeline. Shared group: by stage, then by pipeline; it uses the stage
 // group's links and one to each peer of the other stages. Shared ends: the own pipeline's, by
-// stage. The lower stage dials, then the lower pipeline. A message is a kGroup frame: group number
-// in the place of the micro-batch, tag and payload. Thread: control.
+// stage. The lower stage dials, then the lower pipeline. A message is a kGroup or kState frame:
+// group number in the place of the micro-batch, tag and payload. Thread: control.
 
 #ifndef SHOAL_REPLICA_GROUP_LINKS_H_
 #define SHOAL_REPLICA_GROUP_LINKS_H_

@@ -21,6 +21,7 @@ enum class FrameKind : std::uint32_t {
   kGroup = 5,       // collective traffic: tag and payload
   kEvicted = 6,     // samples this end no longer has m for
   kEvaluation = 7,  // activations of validation rows, forward; backward: they were taken
+  kState = 8,       // of a stage, to a member of its group that lacks it
 };
 
 struct FrameSample {

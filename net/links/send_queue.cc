@@ -29,7 +29,8 @@ std::size_t PriorityOf(FrameKind kind) {
     case FrameKind::kGroup:
     case FrameKind::kEvicted: return 1;
     case FrameKind::kActivation:
-    case FrameKind::kEvaluation: return 2;
+    case FrameKind::kEvaluation:
+    case FrameKind::kState: return 2;  // in turns: a stage that waits for its line still gets some
   }
   return 2;
 }

@@ -221,7 +221,8 @@ Status Boundary::Accept(net::Frame frame) {
       if (sender()) return AcceptOfStep(std::move(frame));
       break;
     case FrameKind::kEvaluation: return OnEvaluation(std::move(frame));
-    case FrameKind::kGroup: break;
+    case FrameKind::kGroup:
+    case FrameKind::kState: break;
   }
   return InvalidArgument("a frame of kind " +
                          std::to_string(static_cast<std::uint32_t>(frame.kind)) +

@@ -210,6 +210,7 @@ std::uint64_t StateTransfer::bytes_wanted() const {
 }
 
 std::uint64_t StateTransfer::bytes_here() const {
+  SHOAL_ASSERT_ON(*member_->control);
   return options_.shadow ? bytes_wanted() - kStateVectors * sizeof(float) * missing().count() : 0;
 }
 

@@ -107,7 +107,8 @@ bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
 StepsFate HeldSteps::Decide() {
   phase_ = Phase::kNone;
   const Coverage covered = Covered();
-  const std::uint32_t tries = tries_.step == step_ ? tries_.count : 0;
+  const bool tried = tries_.step == step_ && tries_.members == HolderIds();
+  const std::uint32_t tries = tried ? tries_.count : 0;
   if (MayGoOnInPlace(covered) && tries < (in_place_ ? kInPlaceTries : 1)) {
     phase_ = Phase::kKept;
     return StepsFate::kKept;
@@ -192,6 +193,18 @@ void HeldSteps::Release() {
   }
 }
 
+std::vector<PeerId> HeldSteps::HolderIds() const {
+  std::vector<PeerId> ids;
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      const Member* const member = plan_.At(p, s);
+      if (Holds(member, p, s)) ids.push_back(member->peer);
+    }
+  }
+  std::ranges::sort(ids);
+  return ids;
+}
+
 std::vector<BoundPeer> HeldSteps::Holders() const {
   std::vector<BoundPeer> holders;
   if (phase_ != Phase::kKept) return holders;
@@ -209,7 +222,10 @@ void HeldSteps::BeginGeneration(bool in_place) {
   phase_ = Phase::kNone;
   restored_ = false;
   release_at_.reset();
-  if (in_place) tries_ = {step_, tries_.step == step_ ? tries_.count + 1 : 1};
+  if (!in_place) return;
+  std::vector<PeerId> members = HolderIds();
+  const bool again = tries_.step == step_ && tries_.members == members;
+  tries_ = {step_, std::move(members), again ? tries_.count + 1 : 1};
 }
 
 // ---- after a restart of the scheduler

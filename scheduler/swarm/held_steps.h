@@ -62,6 +62,7 @@ class HeldSteps {
   };
 
   bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
+  std::vector<PeerId> HolderIds() const;
   bool MayGoOnInPlace(const Coverage& covered) const;
   void Release();
   bool MayReturn(std::uint32_t stage) const;
@@ -93,11 +94,13 @@ class HeldSteps {
   TimePoint until_{};                    // how long peers may come back
   bool saving_ = false;                  // as of the last event
   std::optional<TimePoint> release_at_;  // then members need not hold anything any more
+  // To go on in place from the newest steps with the same members.
   struct Tries {
     std::uint64_t step = 0;
+    std::vector<PeerId> members;
     std::uint32_t count = 0;
   };
-  Tries tries_;  // to go on in place, from the newest steps
+  Tries tries_;
   bool restored_ = false;
   std::optional<TimePoint> returning_since_;  // after a restart
 };

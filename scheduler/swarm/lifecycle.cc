@@ -96,12 +96,15 @@ void Lifecycle::PlanAgain(const std::string& cause, const Keep& keep) {
   PlanAtOnce();
 }
 
+// Where the others go on with what they hold they do so at once, and nothing has failed.
 void Lifecycle::Lost(const std::string& cause) {
   if (active()) {
-    Interrupt(cause);
-  } else if (state_ == RunState::kPaused && !history_.held()) {
-    SetCauseWithSteps(cause);
+    if (!EndOrHold(cause, {})) return;
+    return fate_ == StepsFate::kKept ? PlanAtOnce() : CountFailure(cause);
   }
+  if (state_ != RunState::kPaused || history_.held()) return;
+  SetCauseWithSteps(cause);
+  if (fate_ == StepsFate::kKept) PlanAtOnce();
 }
 
 void Lifecycle::Confirm(const std::string& cause) {

@@ -138,7 +138,7 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
   MakeHubs();
   Connect();
   On([this] {
-    for (std::uint32_t kind = 1; kind <= 7; ++kind) {
+    for (std::uint32_t kind = 1; kind <= 8; ++kind) {
       Frame frame = MakeFrame(static_cast<FrameKind>(kind), kind == 3 ? 0 : 1000 * kind, kind);
       frame.tag = 77 + kind;
       frame.codec = "aqsgd:bits=4";
@@ -149,11 +149,11 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     ASSERT_TRUE(b_.link->Send(MakeFrame(FrameKind::kGradient, 12345)).ok());
   });
-  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 7 && a_.frames.size() == 1; }));
+  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 8 && a_.frames.size() == 1; }));
   On([this] {
     std::map<FrameKind, const Frame*> by_kind;
     for (const Frame& frame : b_.frames) by_kind[frame.kind] = &frame;
-    ASSERT_EQ(by_kind.size(), 7u);
+    ASSERT_EQ(by_kind.size(), 8u);
     for (const auto& [kind, frame] : by_kind) {
       const auto number = static_cast<std::uint32_t>(kind);
       EXPECT_EQ(frame->run, kRun);

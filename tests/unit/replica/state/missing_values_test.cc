@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <random>
 #include <set>
+#include <string>
+#include <vector>
 
 namespace shoal::replica {
 namespace {

@@ -1,7 +1,7 @@
 // ArtefactOffer: uploads to the scheduler what it lost and this peer has, one file after another.
 
-#ifndef SHOAL_DAEMON_ARTEFACT_OFFER_H_
-#define SHOAL_DAEMON_ARTEFACT_OFFER_H_
+#ifndef SHOAL_DAEMON_ARTEFACTS_ARTEFACT_OFFER_H_
+#define SHOAL_DAEMON_ARTEFACTS_ARTEFACT_OFFER_H_
 
 #include <functional>
 #include <memory>
@@ -39,4 +39,4 @@ class ArtefactOffer {
 
 }  // namespace shoal::daemon
 
-#endif  // SHOAL_DAEMON_ARTEFACT_OFFER_H_
+#endif  // SHOAL_DAEMON_ARTEFACTS_ARTEFACT_OFFER_H_

@@ -1,8 +1,8 @@
 // What a peer keeps on its disk once a stage has saved a checkpoint, and what goes.
 // Blocks on disk; thread: store.
 
-#ifndef SHOAL_DAEMON_KEPT_CHECKPOINT_H_
-#define SHOAL_DAEMON_KEPT_CHECKPOINT_H_
+#ifndef SHOAL_DAEMON_ARTEFACTS_KEPT_CHECKPOINT_H_
+#define SHOAL_DAEMON_ARTEFACTS_KEPT_CHECKPOINT_H_
 
 #include <string>
 #include <vector>
@@ -27,4 +27,4 @@ Status KeepCheckpoint(const KeptCheckpoint& kept, storage::ContentStore* content
 
 }  // namespace shoal::daemon
 
-#endif  // SHOAL_DAEMON_KEPT_CHECKPOINT_H_
+#endif  // SHOAL_DAEMON_ARTEFACTS_KEPT_CHECKPOINT_H_

@@ -1,8 +1,8 @@
 // ArtefactFetcher: brings artefacts from the scheduler into the content store, one after another,
 // resuming what an earlier attempt left.
 
-#ifndef SHOAL_DAEMON_ARTEFACT_FETCHER_H_
-#define SHOAL_DAEMON_ARTEFACT_FETCHER_H_
+#ifndef SHOAL_DAEMON_ARTEFACTS_ARTEFACT_FETCHER_H_
+#define SHOAL_DAEMON_ARTEFACTS_ARTEFACT_FETCHER_H_
 
 #include <cstdint>
 #include <functional>
@@ -47,4 +47,4 @@ class ArtefactFetcher {
 
 }  // namespace shoal::daemon
 
-#endif  // SHOAL_DAEMON_ARTEFACT_FETCHER_H_
+#endif  // SHOAL_DAEMON_ARTEFACTS_ARTEFACT_FETCHER_H_

@@ -1,4 +1,4 @@
-#include "daemon/artefact_fetcher.h"
+#include "daemon/artefacts/artefact_fetcher.h"
 
 #include <atomic>
 #include <utility>

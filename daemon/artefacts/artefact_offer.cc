@@ -1,4 +1,4 @@
-#include "daemon/artefact_offer.h"
+#include "daemon/artefacts/artefact_offer.h"
 
 #include <algorithm>
 #include <span>

@@ -1,14 +1,15 @@
-#include "daemon/artefact_fetcher.h"
+#include "daemon/artefacts/artefact_fetcher.h"
 
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 
-#include "daemon/artefact_offer.h"
-#include "daemon_test_util.h"
+#include "daemon/artefacts/artefact_offer.h"
 #include "tests/support/fake_control_client.h"
+#include "tests/unit/daemon/daemon_test_util.h"
 
 namespace shoal::daemon {
 namespace {

@@ -1,4 +1,4 @@
-#include "daemon/kept_checkpoint.h"
+#include "daemon/artefacts/kept_checkpoint.h"
 
 #include <algorithm>
 #include <set>

@@ -1,0 +1,126 @@
+// How a stage comes to a peer otherwise than from a checkpoint.
+
+#include "stage_host_fixture.h"
+
+namespace shoal::daemon {
+namespace {
+
+TEST_F(StageHostTest, GoesOnInPlaceWithoutFetchingToTheSameWeights) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  const std::uint64_t after = Step(1);
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  const std::size_t fetches = client_.offsets.size();
+  // The scheduler goes when all have agreed on the step, and comes back to order it.
+  apply_ = false;
+  Step(1);
+  On([this] { host_->Hold(); });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
+  On([this] {
+    EXPECT_TRUE(host_->synced());
+    EXPECT_EQ(host_->last_apply()->step(), 0u);
+    control::v1::Apply other = order_;
+    other.set_step(2);
+    host_->ApplyHeld(other);
+    EXPECT_EQ(host_->held(), 1u);
+    host_->ApplyHeld(order_);
+  });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 2; }));
+  apply_ = true;
+
+  control::v1::Plan plan = MakePlan(2);
+  plan.set_in_place(true);
+  plan.clear_artefacts();
+  On([&] {
+    EXPECT_FALSE(host_->synced());
+    owner_.told.clear();
+    auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    next->StartInPlace(std::move(host_));
+    host_ = std::move(next);
+  });
+  EXPECT_EQ(WaitFor(PeerMessage::kPlanReady).plan_ready().generation(), 3u);
+  EXPECT_EQ(client_.offsets.size(), fetches);
+  Step(2);
+  const std::uint64_t third = Step(3);
+
+  // The same without an interruption.
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  EXPECT_EQ(Step(1), after);
+  Step(2);
+  EXPECT_EQ(Step(3), third);
+}
+
+TEST_F(StageHostTest, APlanInPlaceNeedsWhatItSays) {
+  checkpoint_ = false;
+  const auto fails = [this](const control::v1::Plan& plan) {
+    Start(MakePlan(0));
+    WaitFor(PeerMessage::kPlanReady);
+    Step(0);
+    On([this] { host_->Hold(); });
+    EXPECT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
+    On([&] {
+      owner_.told.clear();
+      auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+      next->StartInPlace(std::move(host_));
+      host_ = std::move(next);
+    });
+    return WaitFor(PeerMessage::kPlanFailed).plan_failed().error();
+  };
+  control::v1::Plan plan = MakePlan(2);
+  plan.set_in_place(true);
+  EXPECT_THAT(fails(plan), HasSubstr("does not hold its stage after 2 steps"));
+  plan.set_resume_step(1);
+  plan.mutable_config()->set_seed(99);
+  EXPECT_THAT(fails(plan), HasSubstr("of another place or configuration"));
+  plan.mutable_positions(0)->set_shadow(true);
+  EXPECT_THAT(fails(plan), HasSubstr("has not prepared the stage that it is to follow"));
+  On([&] {
+    owner_.told.clear();
+    host_ = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    host_->StartInPlace(nullptr);
+  });
+  EXPECT_THAT(WaitFor(PeerMessage::kPlanFailed).plan_failed().error(),
+              HasSubstr("holds no stage any more"));
+}
+
+// What never changes is here before the plan is; a plan that comes right behind the last step waits
+// for it.
+TEST_F(StageHostTest, PreparesAStageAndGoesOnBehindTheLastStep) {
+  checkpoint_ = false;
+  control::v1::Plan prepare = MakePlan(0);
+  const control::v1::Position own = prepare.positions(0);
+  prepare.clear_positions();
+  prepare.set_generation(0);
+  On([&] {
+    host_ = std::make_unique<StageHost>(resources_, &owner_, prepare, own);
+    host_->Prepare();
+  });
+  const control::v1::Prepared prepared = WaitFor(PeerMessage::kPrepared).prepared();
+  EXPECT_EQ(prepared.error(), "");
+  EXPECT_EQ(prepared.stage(), own.stage());
+
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  control::v1::Plan plan = MakePlan(1);
+  plan.set_in_place(true);
+  plan.clear_artefacts();
+  On([&] {
+    owner_.told.clear();
+    host_->Hold();  // whether it has settled is not waited for
+    auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    next->StartInPlace(std::move(host_));
+    host_ = std::move(next);
+  });
+  WaitFor(PeerMessage::kPlanReady);
+  Step(1);
+}
+
+}  // namespace
+}  // namespace shoal::daemon
