@@ -14,8 +14,8 @@
 namespace shoal::scheduler {
 
 Membership::Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
-                       Reaction* reaction)
+                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
+                       Attendance* attendance, bool in_place, Reaction* reaction)
     : config_(config),
       join_secret_(std::move(join_secret)),
       history_(history),
@@ -23,6 +23,7 @@ Membership::Membership(const RunConfig& config, std::string join_secret, const R
       plan_(*plan),
       lifecycle_(*lifecycle),
       in_place_(in_place),
+      attendance_(*attendance),
       reaction_(*reaction) {}
 
 void Membership::OnConnected(const PeerConnected& event) {
@@ -50,6 +51,7 @@ void Membership::Drop(ConnectionId connection, Status reason) {
 }
 
 void Membership::Lost(const Member& member, const std::string& why) {
+  attendance_.Gone(member, why);
   if (!member.placed()) return;
   lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " +
                   CleanText(why, kReasonCharactersMax));
@@ -91,8 +93,10 @@ Member* Membership::Admit(ConnectionId connection, const control::v1::Hello& hel
     // The newest connection counts: the older one may hang in a dead network path.
     Drop(known->connection, AlreadyExists("the same peer connected again"));
   }
+  const bool here = known != nullptr && known->connected;
   const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
   Member* const member = members_.Admit(connection, hello, reaction_.now());
+  if (!here) attendance_.Came(*member);
   // It may be in another house: what was measured counts no more.
   if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
   return member;

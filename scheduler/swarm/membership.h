@@ -9,6 +9,7 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/swarm/attendance.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
@@ -20,8 +21,8 @@ class Membership {
  public:
   // All outlive it. `in_place`: members may come and go between two steps.
   Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
-             Reaction* reaction);
+             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Attendance* attendance,
+             bool in_place, Reaction* reaction);
 
   void OnConnected(const PeerConnected& event);
   void OnDisconnected(const PeerDisconnected& event);
@@ -52,6 +53,7 @@ class Membership {
   SwarmPlan& plan_;
   Lifecycle& lifecycle_;
   const bool in_place_;
+  Attendance& attendance_;
   Reaction& reaction_;
 };
 
