@@ -13,17 +13,17 @@
 
 namespace shoal::scheduler {
 
-Membership::Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
-                       Attendance* attendance, bool in_place, Reaction* reaction)
+Membership::Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
+                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
+                       Reaction* reaction)
     : config_(config),
       join_secret_(std::move(join_secret)),
-      history_(history),
+      journal_(*journal),
+      history_(journal->history()),
       members_(*members),
       plan_(*plan),
       lifecycle_(*lifecycle),
       in_place_(in_place),
-      attendance_(*attendance),
       reaction_(*reaction) {}
 
 void Membership::OnConnected(const PeerConnected& event) {
@@ -51,10 +51,10 @@ void Membership::Drop(ConnectionId connection, Status reason) {
 }
 
 void Membership::Lost(const Member& member, const std::string& why) {
-  attendance_.Gone(member, why);
+  const std::string reason = CleanText(why, kReasonCharactersMax);
+  journal_.StoreGone(member.peer, member.name, reason);
   if (!member.placed()) return;
-  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " +
-                  CleanText(why, kReasonCharactersMax));
+  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " + reason);
 }
 
 void Membership::DropSilent() {
@@ -96,7 +96,7 @@ Member* Membership::Admit(ConnectionId connection, const control::v1::Hello& hel
   const bool here = known != nullptr && known->connected;
   const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
   Member* const member = members_.Admit(connection, hello, reaction_.now());
-  if (!here) attendance_.Came(*member);
+  if (!here) journal_.StoreCame(member->peer, member->name);
   // It may be in another house: what was measured counts no more.
   if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
   return member;

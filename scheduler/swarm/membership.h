@@ -9,10 +9,10 @@
 #include "common/status.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/swarm/attendance.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_plan.h"
 
 namespace shoal::scheduler {
@@ -20,9 +20,9 @@ namespace shoal::scheduler {
 class Membership {
  public:
   // All outlive it. `in_place`: members may come and go between two steps.
-  Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
-             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, Attendance* attendance,
-             bool in_place, Reaction* reaction);
+  Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
+             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
+             Reaction* reaction);
 
   void OnConnected(const PeerConnected& event);
   void OnDisconnected(const PeerDisconnected& event);
@@ -48,12 +48,12 @@ class Membership {
 
   const RunConfig& config_;
   const std::string join_secret_;
+  RunJournal& journal_;
   const RunHistory& history_;
   Members& members_;
   SwarmPlan& plan_;
   Lifecycle& lifecycle_;
   const bool in_place_;
-  Attendance& attendance_;
   Reaction& reaction_;
 };
 

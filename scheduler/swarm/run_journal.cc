@@ -29,6 +29,18 @@ void RunJournal::AddSkipped(double loss, const std::string& cause) {
   AddLoss(loss);
 }
 
+void RunJournal::StoreStart() {
+  if (const auto start = attendance_.Begin()) Store(*start);
+}
+
+void RunJournal::StoreCame(const PeerId& peer, const std::string& name) {
+  if (const auto came = attendance_.Came(peer, name, reaction_.now())) Store(*came);
+}
+
+void RunJournal::StoreGone(const PeerId& peer, const std::string& name, const std::string& reason) {
+  if (const auto gone = attendance_.Gone(peer, name, reason, reaction_.now())) Store(*gone);
+}
+
 void RunJournal::StoreLosses() {
   if (const auto known = history_.TakeNewLosses()) Store(*known);
   stored_ = reaction_.now();
@@ -42,6 +54,7 @@ std::optional<Duration> RunJournal::idle() const {
 Result<StoredEvent> RunJournal::Restore(std::string_view event) {
   SHOAL_ASSIGN_OR_RETURN(StoredEvent stored, DecodeEvent(event));
   SHOAL_RETURN_IF_ERROR(history_.Apply(stored));
+  attendance_.Restored(stored);
   return stored;
 }
 

@@ -10,7 +10,9 @@
 #include <string_view>
 
 #include "common/clock.h"
+#include "common/ids.h"
 #include "common/status.h"
+#include "scheduler/history/attendance.h"
 #include "scheduler/history/run_history.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/swarm/reaction.h"
@@ -34,6 +36,11 @@ class RunJournal {
   void AddLoss(double loss);
   // The same of a step that changes no weights; `cause` says whose gradient was lost.
   void AddSkipped(double loss, const std::string& cause);
+  // Who comes and goes, as far as Attendance stores it; the scheduler is here, with the first
+  // event.
+  void StoreStart();
+  void StoreCame(const PeerId& peer, const std::string& name);
+  void StoreGone(const PeerId& peer, const std::string& name, const std::string& reason);
   // Stores the losses that no event holds yet.
   void StoreLosses();
   // Since the newest step; nothing: the newest generation made none.
@@ -44,6 +51,7 @@ class RunJournal {
  private:
   Reaction& reaction_;
   RunHistory history_;
+  Attendance attendance_;
   std::optional<TimePoint> stepped_;  // when the newest generation made its newest step
   TimePoint stored_{};                // when losses were stored last
 };

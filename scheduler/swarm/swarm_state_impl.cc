@@ -38,9 +38,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       plan_(config_, &members_),
       lifecycle_(config_, &journal_, reaction_, this),
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
-      attendance_(&journal_, reaction_),
-      membership_(config_, std::move(join_secret), history_, &members_, &plan_, &lifecycle_,
-                  &attendance_, newcomers_.possible(), &reaction_),
+      membership_(config_, std::move(join_secret), &journal_, &members_, &plan_, &lifecycle_,
+                  newcomers_.possible(), &reaction_),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
@@ -56,7 +55,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   if (!history_.sample_order()) journal_.Record(SampleOrderOf(config_));
-  attendance_.Begin();
+  journal_.StoreStart();
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
   held_.Look();
@@ -71,7 +70,6 @@ Status SwarmStateImpl::Restore(std::string_view event) {
   SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
   if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
   lifecycle_.Restore(stored);
-  attendance_.Restored(stored);
   if (std::holds_alternative<PlanMade>(stored)) held_.Restored();
   return Status::Ok();
 }

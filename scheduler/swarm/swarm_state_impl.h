@@ -5,7 +5,6 @@
 //   Members            who attends, by key and by connection
 //   SwarmPlan          who hosts what
 //   Lifecycle          the run's state, and what ends a generation
-//   Attendance         who comes and goes, as it is stored
 //   Membership         connections, and who is lost
 //   MemberFaults       complaints, and who loses its position
 //   SwarmArtefacts     what the run hands out, and what of it is lost
@@ -25,7 +24,6 @@
 
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/swarm/applied_checks.h"
-#include "scheduler/swarm/attendance.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/closing_checkpoint.h"
 #include "scheduler/swarm/held_steps.h"
@@ -100,7 +98,6 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   SwarmPlan plan_;
   Lifecycle lifecycle_;
   Newcomers newcomers_;
-  Attendance attendance_;
   Membership membership_;
   MemberFaults faults_;
   SwarmArtefacts artefacts_;

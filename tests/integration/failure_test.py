@@ -238,7 +238,7 @@ class FailureTest(harness.SwarmTest):
             self.assert_close(swarm.run()["losses"], calm)
             swarm.stop()
             self.assertEqual(swarm.audit(30)["stepsThrownAway"], 0)
-            self.assertEqual(swarm.repairs()[0]["stepsBefore"], "saved")
+            self.assertEqual(swarm.repairs()[0]["stepsBefore"], "kept")
 
     def test_a_scheduler_that_comes_back_with_new_peers_goes_on_from_its_checkpoint(self):
         port = harness.free_port()

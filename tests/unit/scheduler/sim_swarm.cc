@@ -378,7 +378,10 @@ void SimSwarm::Work(SimPeer* peer) {
 }
 
 void SimSwarm::OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare) {
-  EXPECT_LT(peer->stage, 0);
+  // One that came back after the plan lets go of the stage that it holds of an ended generation.
+  EXPECT_TRUE(peer->stage < 0 || peer->generation < View().generation) << peer->name;
+  peer->holds = false;
+  peer->stage = peer->pipeline = -1;
   PeerMessage message;
   message.mutable_prepared()->set_stage(prepare.position().stage());
   peer->prepared = -1;

@@ -74,7 +74,7 @@ TEST_P(SwarmLedger, IsRightAfterFaultsOfAllKinds) {
   EXPECT_LE(ends, ledger->plans.size());
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, SwarmLedger, ::testing::Range(std::uint64_t{1}, std::uint64_t{25}));
+INSTANTIATE_TEST_SUITE_P(Seeds, SwarmLedger, ::testing::Range(std::uint64_t{1}, std::uint64_t{41}));
 
 }  // namespace
 }  // namespace shoal::scheduler

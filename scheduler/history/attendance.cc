@@ -1,12 +1,8 @@
-#include "scheduler/swarm/attendance.h"
+#include "scheduler/history/attendance.h"
 
 #include <algorithm>
 #include <utility>
 #include <variant>
-
-#include "common/text.h"
-#include "scheduler/config/swarm_limits.h"
-#include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
 
@@ -23,21 +19,18 @@ void EventBudget::Take(TimePoint now) {
   left_ = left - 1;
 }
 
-Attendance::Attendance(RunJournal* journal, const Reaction& reaction)
-    : journal_(*journal), reaction_(reaction), all_(kAttendanceMax, kAttendanceEvery) {}
-
 void Attendance::Restored(const StoredEvent& event) {
   restored_ = true;
   said_ = std::holds_alternative<SchedulerStarted>(event);
 }
 
 // One that is started again and again without doing anything says so once.
-void Attendance::Begin() {
-  if (std::exchange(restored_, false) && !said_) journal_.Store(SchedulerStarted{});
+std::optional<SchedulerStarted> Attendance::Begin() {
+  if (!std::exchange(restored_, false) || said_) return std::nullopt;
+  return SchedulerStarted{};
 }
 
-bool Attendance::MayStore(const PeerId& peer) {
-  const TimePoint now = reaction_.now();
+bool Attendance::MayStore(const PeerId& peer, TimePoint now) {
   std::erase_if(of_member_, [&](const auto& entry) { return entry.second.Full(now); });
   const auto own = of_member_.find(peer);
   if (!all_.Any(now) || (own != of_member_.end() && !own->second.Any(now))) {
@@ -50,15 +43,16 @@ bool Attendance::MayStore(const PeerId& peer) {
   return true;
 }
 
-void Attendance::Came(const Member& member) {
-  if (!MayStore(member.peer)) return;
-  journal_.Store(MemberCame{member.peer, member.name, std::exchange(unstored_, 0)});
+std::optional<MemberCame> Attendance::Came(const PeerId& peer, const std::string& name,
+                                           TimePoint now) {
+  if (!MayStore(peer, now)) return std::nullopt;
+  return MemberCame{peer, name, std::exchange(unstored_, 0)};
 }
 
-void Attendance::Gone(const Member& member, const std::string& reason) {
-  if (!MayStore(member.peer)) return;
-  journal_.Store(MemberGone{member.peer, member.name, CleanText(reason, kReasonCharactersMax),
-                            std::exchange(unstored_, 0)});
+std::optional<MemberGone> Attendance::Gone(const PeerId& peer, const std::string& name,
+                                           const std::string& reason, TimePoint now) {
+  if (!MayStore(peer, now)) return std::nullopt;
+  return MemberGone{peer, name, reason, std::exchange(unstored_, 0)};
 }
 
 }  // namespace shoal::scheduler

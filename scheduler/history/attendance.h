@@ -1,20 +1,19 @@
-// Attendance: stores who comes and goes, for people who look back: members, and the scheduler
-// itself. A member that comes and goes all the time, or many of them, do not fill the log.
-// Thread: control.
+// Attendance: which comings and goings are stored, for people who look back: of members, and of the
+// scheduler itself. A member that comes and goes all the time, or many of them, do not fill the
+// log. Thread: one at a time.
 
-#ifndef SHOAL_SCHEDULER_SWARM_ATTENDANCE_H_
-#define SHOAL_SCHEDULER_SWARM_ATTENDANCE_H_
+#ifndef SHOAL_SCHEDULER_HISTORY_ATTENDANCE_H_
+#define SHOAL_SCHEDULER_HISTORY_ATTENDANCE_H_
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/stored_event.h"
-#include "scheduler/swarm/members.h"
-#include "scheduler/swarm/reaction.h"
-#include "scheduler/swarm/run_journal.h"
 
 namespace shoal::scheduler {
 
@@ -39,27 +38,25 @@ class EventBudget {
 
 class Attendance {
  public:
-  // Both outlive it. `reaction` is asked for the time only.
-  Attendance(RunJournal* journal, const Reaction& reaction);
-
   // One stored event, in order.
   void Restored(const StoredEvent& event);
+
+  // What to store; nothing: it is not stored.
   // The scheduler is here, with whatever event comes first.
-  void Begin();
-  void Came(const Member& member);
-  void Gone(const Member& member, const std::string& reason);
+  std::optional<SchedulerStarted> Begin();
+  std::optional<MemberCame> Came(const PeerId& peer, const std::string& name, TimePoint now);
+  std::optional<MemberGone> Gone(const PeerId& peer, const std::string& name,
+                                 const std::string& reason, TimePoint now);
 
  private:
-  bool MayStore(const PeerId& peer);
+  bool MayStore(const PeerId& peer, TimePoint now);
 
-  RunJournal& journal_;
-  const Reaction& reaction_;
   bool restored_ = false, said_ = false;  // said: the newest event already says that it is here
-  EventBudget all_;
+  EventBudget all_{kAttendanceMax, kAttendanceEvery};
   std::map<PeerId, EventBudget> of_member_;  // those that are not full
   std::uint64_t unstored_ = 0;
 };
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SWARM_ATTENDANCE_H_
+#endif  // SHOAL_SCHEDULER_HISTORY_ATTENDANCE_H_
