@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,11 @@ struct SwarmInitOptions {
 };
 ExitCode SwarmInit(const SwarmInitOptions& options);
 ExitCode SwarmStatus(const Target& target);
+// Of the history in the run's folder, whether its scheduler runs or not. Failure: the ledger is
+// wrong. `sample`: also say who counted that row of the data.
+ExitCode SwarmAudit(const Target& target, std::optional<std::uint64_t> sample);
+// The newest `last` events; 0: all.
+ExitCode SwarmEvents(const Target& target, std::uint64_t last);
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments);
 

@@ -3,8 +3,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "client/base/paths.h"
 #include "client/base/programs.h"
@@ -32,6 +36,8 @@ struct Parsed {
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       store_run;
   std::vector<std::string> settings, words;
+  std::optional<std::uint64_t> sample;
+  std::uint64_t last = 0;
   int lines = 50, rounds = 0;
   double interval_s = 1;
   bool follow = false, json = false, no_start = false, store_all = false, now = false;
@@ -247,6 +253,35 @@ CLI::App* AddExport(CLI::App* swarm, Parsed* p) {
   return save;
 }
 
+// Rows of data, of which there are fewer than 2^32, and lines.
+const CLI::Range kRow(std::uint64_t{0}, std::uint64_t{0xffffffff});
+
+// Those that look back at the run.
+std::vector<CLI::App*> AddReports(CLI::App* swarm, Parsed* p) {
+  CLI::App* audit =
+      Add(swarm, p, "audit",
+          "Recompute from the history whether every sample was counted exactly once: exit code 0",
+          [p] { return SwarmAudit(p->swarm, p->sample); });
+  audit
+      ->add_option("--sample", p->sample,
+                   "Row of the data: also print in which steps it was counted, and by whom")
+      ->check(kRow);
+  audit->footer(
+      "Reads the folder, whether the scheduler runs or not; one that runs stores steps after 10 s "
+      "at most.\nExamples:\n  shoal swarm audit --dir ./run\n"
+      "  shoal swarm audit --dir ./run --sample 17");
+  CLI::App* events = Add(swarm, p, "events",
+                         "Show who came and went, what ended each generation, and what that cost",
+                         [p] { return SwarmEvents(p->swarm, p->last); });
+  events->add_option("--last", p->last, "Only so many, the newest; 0: all")
+      ->check(kRow)
+      ->capture_default_str();
+  events->footer(
+      "Reads the folder, whether the scheduler runs or not.\nExamples:\n"
+      "  shoal swarm events --dir ./run --last 20\n  shoal swarm events --dir ./run --json");
+  return {audit, events};
+}
+
 void AddSwarmCommands(CLI::App* app, Parsed* p) {
   CLI::App* swarm = app->add_subcommand("swarm", "Manage a run, on the scheduler's machine");
   swarm->require_subcommand(1);
@@ -257,6 +292,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
   };
   of_run(Add(swarm, p, "status", "Show what the run and its peers do",
              [p] { return SwarmStatus(p->swarm); }));
+  for (CLI::App* command : AddReports(swarm, p)) of_run(command);
   const std::pair<const char*, const char*> plain[] = {
       {"start", "Start the run as soon as enough peers are there"},
       {"pause", "Save a checkpoint and pause the run until `shoal swarm resume`"},

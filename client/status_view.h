@@ -13,6 +13,9 @@ namespace shoal::client {
 Result<std::string> PeerView(const std::string& status_json);
 // What `shoal swarm status` prints.
 Result<std::string> SwarmView(const std::string& status_json);
+// What `shoal swarm audit` and `shoal swarm events` print of shoal-scheduler's output.
+Result<std::string> AuditView(const std::string& audit_json);
+Result<std::string> EventsView(const std::string& events_json);
 // What `shoal store COMMAND` prints of shoald's output.
 Result<std::string> StoreView(const std::string& command, const std::string& output);
 

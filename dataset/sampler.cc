@@ -37,6 +37,16 @@ std::uint64_t Below(std::uint64_t draw, std::uint64_t bound) {
   return ((draw >> 32) * bound + (low >> 32)) >> 32;
 }
 
+// Settles the first `places` of a class's order, which then are those of the whole shuffle.
+void Shuffle(std::uint64_t seed, std::uint64_t epoch, std::uint32_t sample_class,
+             std::uint64_t places, std::vector<std::uint64_t>* order) {
+  const std::uint64_t members = order->size();
+  std::iota(order->begin(), order->end(), std::uint64_t{0});
+  for (std::uint64_t i = 0; i < places; ++i) {
+    std::swap((*order)[i], (*order)[i + Below(Draw(seed, epoch, sample_class, i), members - i)]);
+  }
+}
+
 // Rows of class j, which are j, j + classes, ...
 std::uint64_t RowsOfClass(std::uint64_t train_rows, std::uint32_t classes, std::uint32_t j) {
   return train_rows > j ? (train_rows - j - 1) / classes + 1 : 0;
@@ -84,19 +94,28 @@ std::vector<MicroBatchSamples> Sampler::Step(std::uint64_t step) const {
   std::vector<MicroBatchSamples> micro_batches(options_.micro_batches);
   std::vector<std::uint64_t> order;
   for (std::uint32_t j = 0; j < options_.micro_batches; ++j) {
-    const std::uint64_t members = RowsOfClass(options_.train_rows, options_.micro_batches, j);
-    order.resize(members);
-    std::iota(order.begin(), order.end(), std::uint64_t{0});
-    // Places below `last` are settled after as many draws.
-    for (std::uint64_t i = 0; i < last; ++i) {
-      std::swap(order[i], order[i + Below(Draw(options_.seed, epoch, j, i), members - i)]);
-    }
+    order.resize(RowsOfClass(options_.train_rows, options_.micro_batches, j));
+    Shuffle(options_.seed, epoch, j, last, &order);
     micro_batches[j].global_index = j;
     for (std::uint64_t i = first; i < last; ++i) {
       micro_batches[j].samples.push_back(SampleId{order[i] * options_.micro_batches + j});
     }
   }
   return micro_batches;
+}
+
+std::vector<SampleId> Sampler::OfEpoch(std::uint64_t epoch, std::uint32_t global_index) const {
+  SHOAL_CHECK(global_index < options_.micro_batches);
+  const std::uint64_t places = steps_per_epoch_ * options_.micro_batch_rows;
+  std::vector<std::uint64_t> order(
+      RowsOfClass(options_.train_rows, options_.micro_batches, global_index));
+  Shuffle(options_.seed, epoch, global_index, places, &order);
+  std::vector<SampleId> samples;
+  samples.reserve(places);
+  for (std::uint64_t i = 0; i < places; ++i) {
+    samples.push_back(SampleId{order[i] * options_.micro_batches + global_index});
+  }
+  return samples;
 }
 
 }  // namespace shoal::dataset

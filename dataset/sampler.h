@@ -43,6 +43,10 @@ class Sampler {
   std::uint64_t steps_per_epoch() const { return steps_per_epoch_; }
   // All micro-batches of a step in global order.
   std::vector<MicroBatchSamples> Step(std::uint64_t step) const;
+  // The samples of one micro-batch in all steps of an epoch, step after step: in one pass, where
+  // Step takes one for each step.
+  std::vector<SampleId> OfEpoch(std::uint64_t epoch, std::uint32_t global_index) const;
+  const SamplerOptions& options() const { return options_; }
 
  private:
   explicit Sampler(const SamplerOptions& options);

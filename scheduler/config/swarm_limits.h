@@ -17,6 +17,12 @@ inline constexpr std::uint32_t kSavesFailedMax = 2;   // in a row, then a spare 
 inline constexpr std::uint32_t kSkippedStepsMax = 2;  // in a row; at one more the run is held
 inline constexpr std::size_t kPendingCheckpointsMax = 2;  // being uploaded at once
 inline constexpr std::size_t kLossesPerEvent = 64;
+inline constexpr Duration kLossesEvery = std::chrono::seconds(10);  // stored sooner then
+// Comings and goings that are stored: at once, then one in every while; of all, and of one member.
+inline constexpr std::uint32_t kAttendanceMax = 256;
+inline constexpr Duration kAttendanceEvery = std::chrono::seconds(10);
+inline constexpr std::uint32_t kAttendanceOfMemberMax = 8;
+inline constexpr Duration kAttendanceOfMemberEvery = std::chrono::minutes(5);
 inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of a measurement
 // Of a micro-batch of them: its activations are one frame, 256 MiB at a hidden size of 8192.
 inline constexpr std::uint32_t kEvaluationTokensMax = 16384;

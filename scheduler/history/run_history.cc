@@ -45,6 +45,19 @@ Status RunHistory::On(const RunBegan& event) {
   return Status::Ok();
 }
 
+Status RunHistory::On(const SampleOrder& event) {
+  if (sample_order_ && *sample_order_ != event) {
+    return DataLoss("the order of the samples changes within the run");
+  }
+  sample_order_ = event;
+  return Status::Ok();
+}
+
+Status RunHistory::On(const GenerationEnded& event) {
+  if (event.step > step_) return DataLoss("a generation ended at an unknown step");
+  return Status::Ok();
+}
+
 Status RunHistory::On(const RunStarted&) {
   started_ = true;
   return Status::Ok();

@@ -41,6 +41,8 @@ class RunHistory {
   std::size_t new_losses() const { return losses_.size() - losses_stored_; }
 
   bool began() const { return began_; }
+  // Older logs have none.
+  const std::optional<SampleOrder>& sample_order() const { return sample_order_; }
   bool started() const { return started_; }
   bool held() const { return held_; }  // paused until somebody orders to resume
   std::uint64_t generation() const { return generation_; }
@@ -64,7 +66,13 @@ class RunHistory {
 
  private:
   Status On(const RunBegan& event);
+  Status On(const SampleOrder& event);
   Status On(const RunStarted& event);
+  Status On(const GenerationEnded& event);
+  // What only tells a story.
+  static Status On(const SchedulerStarted&) { return Status::Ok(); }
+  static Status On(const MemberCame&) { return Status::Ok(); }
+  static Status On(const MemberGone&) { return Status::Ok(); }
   Status On(const PlanMade& event);
   Status On(const PipelinesCount& event);
   Status On(const LossesKnown& event);
@@ -76,6 +84,7 @@ class RunHistory {
   Status On(const RunFinished& event);
 
   const std::uint64_t config_hash_;
+  std::optional<SampleOrder> sample_order_;
   bool began_ = false, started_ = false, held_ = false;
   std::uint64_t generation_ = 0;
   std::vector<PeerId> hosts_;

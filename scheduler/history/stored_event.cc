@@ -32,6 +32,28 @@ Json ToJson(const RunBegan& e) {
   // A 64-bit hash does not fit a JSON number of every reader.
   return {{"type", "run"}, {"run", e.run.ToHex()}, {"config", RunId{e.config_hash}.ToHex()}};
 }
+Json ToJson(const SampleOrder& e) {
+  return {{"type", "order"},
+          {"seed", RunId{e.seed}.ToHex()},
+          {"train_rows", e.train_rows},
+          {"micro_batches", e.micro_batches},
+          {"micro_batch_rows", e.micro_batch_rows},
+          {"stages", e.stages}};
+}
+Json ToJson(const SchedulerStarted&) { return {{"type", "scheduler"}}; }
+// The field is there only where it says something.
+Json WithUnstored(Json json, std::uint64_t unstored) {
+  if (unstored > 0) json["unstored"] = unstored;
+  return json;
+}
+Json ToJson(const MemberCame& e) {
+  return WithUnstored({{"type", "came"}, {"peer", e.peer.ToHex()}, {"name", e.name}}, e.unstored);
+}
+Json ToJson(const MemberGone& e) {
+  return WithUnstored(
+      {{"type", "gone"}, {"peer", e.peer.ToHex()}, {"name", e.name}, {"reason", e.reason}},
+      e.unstored);
+}
 Json ToJson(const RunStarted&) { return {{"type", "started"}}; }
 Json ToJson(const PlanMade& e) {
   Json json = {{"type", "plan"}, {"generation", e.generation}, {"step", e.resume_step}};
@@ -40,6 +62,11 @@ Json ToJson(const PlanMade& e) {
 }
 Json ToJson(const PipelinesCount& e) {
   return {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
+}
+Json ToJson(const GenerationEnded& e) {
+  Json json = {{"type", "ended"}, {"step", e.step}, {"cause", e.cause}};
+  if (e.idle_ms) json["idle_ms"] = *e.idle_ms;
+  return json;
 }
 Json ToJson(const LossesKnown& e) {
   return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
@@ -85,6 +112,39 @@ Result<StoredEvent> PlanFrom(const Json& json) {
   return StoredEvent(std::move(made));
 }
 
+Result<StoredEvent> OrderFrom(const Json& json) {
+  SampleOrder order;
+  SHOAL_ASSIGN_OR_RETURN(const RunId seed, RunId::FromHex(json.at("seed").get<std::string>()));
+  order.seed = seed.value;
+  order.train_rows = WholeNumber<std::uint64_t>(json.at("train_rows"));
+  order.micro_batches = WholeNumber<std::uint32_t>(json.at("micro_batches"));
+  order.micro_batch_rows = WholeNumber<std::uint32_t>(json.at("micro_batch_rows"));
+  order.stages = WholeNumber<std::uint32_t>(json.at("stages"));
+  return StoredEvent(order);
+}
+
+std::uint64_t UnstoredOf(const Json& json) {
+  return json.contains("unstored") ? WholeNumber<std::uint64_t>(json.at("unstored")) : 0;
+}
+
+Result<StoredEvent> CameFrom(const Json& json) {
+  SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(json.at("peer").get<std::string>()));
+  return StoredEvent(MemberCame{peer, json.at("name").get<std::string>(), UnstoredOf(json)});
+}
+
+Result<StoredEvent> GoneFrom(const Json& json) {
+  SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(json.at("peer").get<std::string>()));
+  return StoredEvent(MemberGone{peer, json.at("name").get<std::string>(),
+                                json.at("reason").get<std::string>(), UnstoredOf(json)});
+}
+
+Result<StoredEvent> EndedFrom(const Json& json) {
+  GenerationEnded ended{WholeNumber<std::uint64_t>(json.at("step")),
+                        json.at("cause").get<std::string>()};
+  if (json.contains("idle_ms")) ended.idle_ms = WholeNumber<std::uint64_t>(json.at("idle_ms"));
+  return StoredEvent(std::move(ended));
+}
+
 Result<StoredEvent> CountingFrom(const Json& json) {
   PipelinesCount count;
   count.step = WholeNumber<std::uint64_t>(json.at("step"));
@@ -108,9 +168,14 @@ Result<StoredEvent> FromJson(const Json& json) {
     SHOAL_ASSIGN_OR_RETURN(const RunId hash, RunId::FromHex(json.at("config").get<std::string>()));
     return StoredEvent(RunBegan{run, hash.value});
   }
+  if (type == "order") return OrderFrom(json);
   if (type == "started") return StoredEvent(RunStarted{});
+  if (type == "scheduler") return StoredEvent(SchedulerStarted{});
+  if (type == "came") return CameFrom(json);
+  if (type == "gone") return GoneFrom(json);
   if (type == "plan") return PlanFrom(json);
   if (type == "counting") return CountingFrom(json);
+  if (type == "ended") return EndedFrom(json);
   if (type == "losses") {
     LossesKnown known{number("first"), json.at("values").get<std::vector<double>>()};
     for (const double loss : known.losses) {
@@ -141,16 +206,29 @@ std::string EncodeEvent(const StoredEvent& event) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-Result<StoredEvent> DecodeEvent(std::string_view bytes) {
+std::string StampEvent(std::string event, std::uint64_t at_ms) {
+  SHOAL_CHECK(event.ends_with('}'));
+  event.pop_back();
+  return event + ",\"at\":" + std::to_string(at_ms) + "}";
+}
+
+Result<TimedEvent> DecodeTimedEvent(std::string_view bytes) {
   const Json json = ParseJson<Json>(bytes);
   if (!json.is_object()) return DataLoss("an event of the log is not a JSON object");
   try {
     auto event = FromJson(json);
     if (!event.ok()) return DataLoss(event.status().message());
-    return event;
+    TimedEvent timed{*std::move(event)};
+    if (json.contains("at")) timed.at_ms = WholeNumber<std::uint64_t>(json.at("at"));
+    return timed;
   } catch (const Json::exception& error) {
     return DataLoss(std::string("an event of the log lacks a field: ") + error.what());
   }
+}
+
+Result<StoredEvent> DecodeEvent(std::string_view bytes) {
+  SHOAL_ASSIGN_OR_RETURN(TimedEvent timed, DecodeTimedEvent(bytes));
+  return std::move(timed.event);
 }
 
 }  // namespace shoal::scheduler

@@ -5,6 +5,7 @@
 #define SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -21,7 +22,30 @@ struct RunBegan {
   RunId run;
   std::uint64_t config_hash = 0;
 };
+// How samples become micro-batches, and hosts pipelines: what the ledger is recomputed with.
+// Constant for a run; a log that an older version began gets it when the run goes on.
+struct SampleOrder {
+  std::uint64_t seed = 0;
+  std::uint64_t train_rows = 0;
+  std::uint32_t micro_batches = 0, micro_batch_rows = 0;  // per step; samples of each
+  std::uint32_t stages = 0;                               // of each pipeline
+  bool operator==(const SampleOrder&) const = default;
+};
 struct RunStarted {};
+// The scheduler was started on this log again.
+struct SchedulerStarted {};
+// A member connected, or is gone. `unstored`: comings and goings before it that were too many to be
+// stored.
+struct MemberCame {
+  PeerId peer;
+  std::string name;
+  std::uint64_t unstored = 0;
+};
+struct MemberGone {
+  PeerId peer;
+  std::string name, reason;
+  std::uint64_t unstored = 0;
+};
 // A generation began; losses from `resume_step` on are void.
 struct PlanMade {
   std::uint64_t generation = 0;
@@ -33,6 +57,13 @@ struct PlanMade {
 struct PipelinesCount {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> pipelines;  // ascending, not empty
+};
+// The newest generation ended after `step` applied steps, all of whose losses are known. A second
+// one says more of the cause.
+struct GenerationEnded {
+  std::uint64_t step = 0;
+  std::string cause;
+  std::optional<std::uint64_t> idle_ms = {};  // since its last step; none: it made no step
 };
 struct LossesKnown {
   std::uint64_t first_step = 0;
@@ -63,12 +94,23 @@ struct RunFinished {
 };
 
 using StoredEvent =
-    std::variant<RunBegan, RunStarted, PlanMade, PipelinesCount, LossesKnown, HeldOutMeasured,
+    std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame, MemberGone,
+                 PlanMade, PipelinesCount, GenerationEnded, LossesKnown, HeldOutMeasured,
                  StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.
 Result<StoredEvent> DecodeEvent(std::string_view bytes);
+
+// An encoded event with the wall clock time at which it is stored: ms since 1970, UTC. The state
+// machine does not know it; whoever stores the event does.
+std::string StampEvent(std::string event, std::uint64_t at_ms);
+struct TimedEvent {
+  StoredEvent event;
+  std::optional<std::uint64_t> at_ms = {};  // none: an older version stored it
+};
+// The same errors as DecodeEvent.
+Result<TimedEvent> DecodeTimedEvent(std::string_view bytes);
 
 }  // namespace shoal::scheduler
 

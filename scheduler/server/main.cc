@@ -1,6 +1,8 @@
 // shoal-scheduler: opens a run and serves it until it is told to stop.
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/server/run_artefacts.h"
+#include "scheduler/server/run_report.h"
 #include "scheduler/server/server.h"
 
 namespace shoal::scheduler {
@@ -29,11 +32,31 @@ struct Flags {
   std::string link = "100mbit", step = "30s", memory;
   bool print_config = false, print_size = false, print_replica = false;
   bool forget_history = false, without_weights = false;
+  bool print_audit = false, print_events = false;
+  std::optional<std::uint64_t> sample;
+  std::size_t last = 0;
+
+  bool report() const { return print_audit || print_events; }
 };
 
 ExitCode Fail(ExitCode code, const std::string& message) {
   std::cerr << "shoal-scheduler: " << message << "\n";
   return code;
+}
+
+// What looks back at a run, of which only the folder is needed.
+void AddReports(CLI::App* app, Flags* flags) {
+  CLI::Option* audit = app->add_flag(
+      "--print-audit", flags->print_audit,
+      "Print as JSON whether every sample of the run in --dir was counted once, then end");
+  app->add_option("--sample", flags->sample, "Row of the data: --print-audit says who counted it")
+      ->needs(audit);
+  CLI::Option* events =
+      app->add_flag("--print-events", flags->print_events,
+                    "Print as JSON who came and went and what ended the generations, then end")
+          ->excludes(audit);
+  app->add_option("--last", flags->last, "So many of --print-events, the newest; 0: all")
+      ->needs(events);
 }
 
 // Nothing: go on. Otherwise the exit code of the program.
@@ -65,6 +88,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       ->capture_default_str();
   app.add_option("--memory", flags->memory,
                  "Memory of a peer for a stage, for what --print-size says");
+  AddReports(&app, flags);
   // Not for people: who measures starts peers whose stages need no weights.
   app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
       ->group("");
@@ -74,7 +98,8 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
   }
-  if (flags->config.empty() && !flags->print_config) {
+  if (flags->config.empty() && !flags->print_config &&
+      !(flags->report() && !flags->directory.empty())) {
     return Fail(ExitCode::kUsage,
                 "--config is missing; make one with `shoal swarm init`, or see --print-config");
   }
@@ -177,6 +202,29 @@ Result<std::string> DescribeSize(const RunConfig& config, const ReplicaNeeds& ne
   return stages + DescribeDeltaSize(config, size) + replica;
 }
 
+// The folder is read without its scheduler, which may run.
+ExitCode PrintReport(const Flags& flags) {
+  std::string directory = flags.directory;
+  if (directory.empty()) {
+    const auto config = EffectiveConfig(flags);
+    if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
+    directory = config->directory;
+  }
+  const auto events = ReadEvents(directory);
+  if (!events.ok()) return Fail(ExitCodeFor(events.status()), events.status().message());
+  if (flags.print_events) {
+    std::cout << ReportEvents(*events, flags.last) << "\n";
+    return ExitCode::kOk;
+  }
+  const auto audit = ReportAudit(*events, flags.sample);
+  if (audit.status().code() == StatusCode::kOutOfRange) {
+    return Fail(ExitCode::kUsage, audit.status().message());
+  }
+  if (!audit.ok()) return Fail(ExitCodeFor(audit.status()), audit.status().message());
+  std::cout << audit->json << "\n";
+  return audit->right ? ExitCode::kOk : ExitCode::kFailure;
+}
+
 ExitCode Main(int argc, char** argv) {
   SetThreadName("main");
   RaiseDescriptorLimit();
@@ -185,6 +233,7 @@ ExitCode Main(int argc, char** argv) {
   const auto level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
   SetLogLevel(*level);
+  if (flags.report()) return PrintReport(flags);
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
   if (flags.print_config) {

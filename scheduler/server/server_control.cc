@@ -1,5 +1,7 @@
 // What the server does on its control thread.
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <utility>
 #include <vector>
@@ -21,6 +23,12 @@ constexpr std::uint64_t kFilesPerPart = 2;
 constexpr std::uint64_t kBytesPerPartByte = 6;
 constexpr std::uint64_t kHeaderBytes = 1 << 20;
 constexpr const char* kJsonType = "application/json";
+
+std::uint64_t UnixMilliseconds() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(ms, 0));
+}
 
 Result<net::CommandResult> RunIs(const RunView& view) {
   std::string message = "the run is " + std::string(RunStateName(view.state));
@@ -103,6 +111,8 @@ void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerM
 
 void SchedulerServer::Append(std::string event) {
   SHOAL_ASSERT_ON(*control_);
+  // When it happened, not when the disk has it.
+  event = StampEvent(std::move(event), UnixMilliseconds());
   store_->Post("event.append", [this, event = std::move(event)] {
     const auto number = disk_->log().Append(event);
     if (number.ok()) return;

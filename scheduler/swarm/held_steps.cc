@@ -172,8 +172,12 @@ void HeldSteps::Look() {
   const bool stays = phase_ == Phase::kKept
                          ? MayGoOnInPlace(covered)
                          : !covered.every_stage && covered.possible && reaction_.now() < until_;
-  if (stays) return;
-  const std::set<PeerId> behind = CatchUp();
+  const std::set<PeerId> behind =
+      stays && phase_ == Phase::kAwaiting ? std::set<PeerId>() : CatchUp();
+  if (stays) {  // who came back behind the others is to hold what they do when the plan comes
+    if (!behind.empty()) Tell(behind);
+    return;
+  }
   const StepsFate fate = Decide();
   lifecycle_.SetStepsFate(fate, "");
   fate == StepsFate::kTrainedAgain ? Release() : Tell(behind);

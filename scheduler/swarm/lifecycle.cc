@@ -60,11 +60,25 @@ bool Lifecycle::Complete() {
 void Lifecycle::EndGeneration(const std::string& cause, const Keep& keep) {
   const bool was_active = active();
   if (!Enter(RunEvent::kInterrupted)) return;
-  if (was_active) fate_ = owner_.KeepSteps(keep);
+  if (was_active) {
+    StoreEnd(cause);
+    cause_final_ = false;
+    fate_ = owner_.KeepSteps(keep);
+  }
   SetCauseWithSteps(cause);
   ending_.reset();
   step_ending_.reset();
   if (was_active) owner_.GenerationEnded(cause_);
+}
+
+void Lifecycle::StoreEnd(const std::string& cause) {
+  journal_.StoreLosses();
+  GenerationEnded ended{history_.step(), cause};
+  if (const auto idle = journal_.idle()) {
+    ended.idle_ms = static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(*idle).count());
+  }
+  journal_.Record(ended);
 }
 
 void Lifecycle::SetStepsFate(StepsFate fate, const std::string& trouble) {
@@ -104,6 +118,7 @@ void Lifecycle::Lost(const std::string& cause) {
   }
   if (state_ != RunState::kPaused || history_.held()) return;
   SetCauseWithSteps(cause);
+  if (!std::exchange(cause_final_, true)) StoreEnd(cause);
   if (fate_ == StepsFate::kKept) PlanAtOnce();
 }
 

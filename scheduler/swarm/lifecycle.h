@@ -126,6 +126,7 @@ class Lifecycle {
   bool EndOrHold(const std::string& cause, const Keep& keep);
   void SetCauseWithSteps(const std::string& cause);
   void CountFailure(const std::string& cause);
+  void StoreEnd(const std::string& cause);
 
   const RunConfig& config_;
   RunJournal& journal_;
@@ -136,6 +137,7 @@ class Lifecycle {
   std::string cause_;
   std::string cause_alone_;                    // without what became of the steps
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
+  bool cause_final_ = true;                    // as it is stored
   std::optional<Ending> ending_;
   struct StepEnding {
     std::string cause;

@@ -13,12 +13,13 @@
 
 namespace shoal::scheduler {
 
-Membership::Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
+Membership::Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
                        Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
                        Reaction* reaction)
     : config_(config),
       join_secret_(std::move(join_secret)),
-      history_(history),
+      journal_(*journal),
+      history_(journal->history()),
       members_(*members),
       plan_(*plan),
       lifecycle_(*lifecycle),
@@ -50,9 +51,10 @@ void Membership::Drop(ConnectionId connection, Status reason) {
 }
 
 void Membership::Lost(const Member& member, const std::string& why) {
+  const std::string reason = CleanText(why, kReasonCharactersMax);
+  journal_.StoreGone(member.peer, member.name, reason);
   if (!member.placed()) return;
-  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " +
-                  CleanText(why, kReasonCharactersMax));
+  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " + reason);
 }
 
 void Membership::DropSilent() {
@@ -91,8 +93,10 @@ Member* Membership::Admit(ConnectionId connection, const control::v1::Hello& hel
     // The newest connection counts: the older one may hang in a dead network path.
     Drop(known->connection, AlreadyExists("the same peer connected again"));
   }
+  const bool here = known != nullptr && known->connected;
   const std::vector<std::string> before = known != nullptr ? known->addresses : decltype(before){};
   Member* const member = members_.Admit(connection, hello, reaction_.now());
+  if (!here) journal_.StoreCame(member->peer, member->name);
   // It may be in another house: what was measured counts no more.
   if (member->addresses != before) plan_.ForgetRoundTrips(member->peer);
   return member;

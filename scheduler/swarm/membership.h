@@ -12,6 +12,7 @@
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_plan.h"
 
 namespace shoal::scheduler {
@@ -19,7 +20,7 @@ namespace shoal::scheduler {
 class Membership {
  public:
   // All outlive it. `in_place`: members may come and go between two steps.
-  Membership(const RunConfig& config, std::string join_secret, const RunHistory& history,
+  Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
              Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
              Reaction* reaction);
 
@@ -47,6 +48,7 @@ class Membership {
 
   const RunConfig& config_;
   const std::string join_secret_;
+  RunJournal& journal_;
   const RunHistory& history_;
   Members& members_;
   SwarmPlan& plan_;

@@ -11,6 +11,11 @@
 namespace shoal::scheduler {
 namespace {
 
+SampleOrder SampleOrderOf(const RunConfig& config) {
+  return {config.seed, config.train_rows, config.micro_batches, config.micro_batch_rows,
+          config.stages};
+}
+
 // The generation that a message is of; nothing: it is of none, or its reader looks at that itself.
 std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& message) {
   if (message.has_plan_ready()) return message.plan_ready().generation();
@@ -33,7 +38,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       plan_(config_, &members_),
       lifecycle_(config_, &journal_, reaction_, this),
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
-      membership_(config_, std::move(join_secret), history_, &members_, &plan_, &lifecycle_,
+      membership_(config_, std::move(join_secret), &journal_, &members_, &plan_, &lifecycle_,
                   newcomers_.possible(), &reaction_),
       faults_(members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
@@ -49,6 +54,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
+  if (!history_.sample_order()) journal_.Record(SampleOrderOf(config_));
+  journal_.StoreStart();
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
   held_.Look();

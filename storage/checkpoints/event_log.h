@@ -25,6 +25,11 @@ class EventLog {
 };
 
 Result<std::unique_ptr<EventLog>> OpenRocksEventLog(const std::string& path);
+// Replays the log in `path` as it is now, also while another process has it open. Not found: there
+// is none.
+Status ReadRocksEventLog(
+    const std::string& path,
+    const std::function<Status(std::uint64_t number, std::string_view event)>& visit);
 std::unique_ptr<EventLog> NewMemoryEventLog();
 
 }  // namespace shoal::storage

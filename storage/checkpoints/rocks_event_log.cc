@@ -19,6 +19,29 @@ std::string EncodeNumber(std::uint64_t number) {
   return key;
 }
 
+using Visit = std::function<Status(std::uint64_t number, std::string_view event)>;
+
+Result<std::uint64_t> NumberOf(const std::string& path, const rocksdb::Slice& key) {
+  if (key.size() != kKeyBytes) return DataLoss(path + " is no event log; give another folder");
+  return LoadBig<std::uint64_t>(reinterpret_cast<const std::byte*>(key.data()));
+}
+
+Status ReplayAll(const std::string& path, rocksdb::DB& db, const Visit& visit) {
+  const std::unique_ptr<rocksdb::Iterator> at(db.NewIterator(rocksdb::ReadOptions()));
+  std::uint64_t expected = 1;
+  for (at->SeekToFirst(); at->Valid(); at->Next(), ++expected) {
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t number, NumberOf(path, at->key()));
+    const rocksdb::Slice value = at->value();
+    if (number != expected || value.empty() || value[0] != kFormat) {
+      return DataLoss("the event log in " + path + " is damaged at event " +
+                      std::to_string(expected) +
+                      " (missing or of an unknown format); restore the folder from a copy");
+    }
+    SHOAL_RETURN_IF_ERROR(visit(number, std::string_view(value.data() + 1, value.size() - 1)));
+  }
+  return FromRocks(at->status(), "read the event log in " + path);
+}
+
 class RocksEventLog final : public EventLog {
  public:
   RocksEventLog(std::string path, std::unique_ptr<RocksDatabase> database)
@@ -31,7 +54,7 @@ class RocksEventLog final : public EventLog {
         database_->db().NewIterator(rocksdb::ReadOptions()));
     at->SeekToLast();
     if (at->Valid()) {
-      SHOAL_ASSIGN_OR_RETURN(last_, NumberOf(at->key()));
+      SHOAL_ASSIGN_OR_RETURN(last_, NumberOf(path_, at->key()));
     }
     return FromRocks(at->status(), "read the event log in " + path_);
   }
@@ -46,31 +69,9 @@ class RocksEventLog final : public EventLog {
     return ++last_;
   }
 
-  Status Replay(const std::function<Status(std::uint64_t, std::string_view)>& visit) override {
-    const std::unique_ptr<rocksdb::Iterator> at(
-        database_->db().NewIterator(rocksdb::ReadOptions()));
-    std::uint64_t expected = 1;
-    for (at->SeekToFirst(); at->Valid(); at->Next(), ++expected) {
-      SHOAL_ASSIGN_OR_RETURN(const std::uint64_t number, NumberOf(at->key()));
-      const rocksdb::Slice value = at->value();
-      if (number != expected || value.empty() || value[0] != kFormat) {
-        return DataLoss("the event log in " + path_ + " is damaged at event " +
-                        std::to_string(expected) +
-                        " (missing or of an unknown format); restore the folder from a copy");
-      }
-      SHOAL_RETURN_IF_ERROR(visit(number, std::string_view(value.data() + 1, value.size() - 1)));
-    }
-    return FromRocks(at->status(), "read the event log in " + path_);
-  }
+  Status Replay(const Visit& visit) override { return ReplayAll(path_, database_->db(), visit); }
 
  private:
-  Result<std::uint64_t> NumberOf(const rocksdb::Slice& key) const {
-    if (key.size() != kKeyBytes) {
-      return DataLoss(path_ + " is no event log; give another folder");
-    }
-    return LoadBig<std::uint64_t>(reinterpret_cast<const std::byte*>(key.data()));
-  }
-
   const std::string path_;
   const std::unique_ptr<RocksDatabase> database_;
   rocksdb::WriteOptions write_options_;
@@ -87,6 +88,11 @@ Result<std::unique_ptr<EventLog>> OpenRocksEventLog(const std::string& path) {
   auto log = std::make_unique<RocksEventLog>(path, std::move(database));
   SHOAL_RETURN_IF_ERROR(log->FindEnd());
   return std::unique_ptr<EventLog>(std::move(log));
+}
+
+Status ReadRocksEventLog(const std::string& path, const Visit& visit) {
+  SHOAL_ASSIGN_OR_RETURN(const auto database, RocksDatabase::OpenReadOnly(path));
+  return ReplayAll(path, database->db(), visit);
 }
 
 }  // namespace shoal::storage

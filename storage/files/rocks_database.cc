@@ -7,6 +7,8 @@
 
 #include <cstdarg>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "common/file.h"
@@ -58,6 +60,9 @@ class ManualRecovery final : public rocksdb::EventListener {
     *automatic = false;
   }
 };
+
+// Whoever writes may delete a file between our reading of the manifest and our opening of it.
+constexpr int kReadOnlyTries = 3;
 
 }  // namespace
 
@@ -112,6 +117,26 @@ Result<std::unique_ptr<RocksDatabase>> RocksDatabase::Open(
   std::unique_ptr<RocksDatabase> database(new RocksDatabase(std::unique_ptr<rocksdb::DB>(raw)));
   database->families_ = std::move(handles);
   return database;
+}
+
+Result<std::unique_ptr<RocksDatabase>> RocksDatabase::OpenReadOnly(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path + "/CURRENT", error)) {
+    return NotFound("there is no database in " + path);
+  }
+  SHOAL_RETURN_IF_ERROR(CheckFolderOfFiles(path));
+  rocksdb::Options options{CommonRocksOptions(), rocksdb::ColumnFamilyOptions()};
+  options.create_if_missing = false;
+  options.max_open_files = -1;  // all are opened at once, and stay readable when they are deleted
+  rocksdb::DB* raw = nullptr;
+  rocksdb::Status status;
+  for (int attempt = 0; attempt < kReadOnlyTries; ++attempt) {
+    status = rocksdb::DB::OpenForReadOnly(options, path, &raw);
+    if (status.ok()) {
+      return std::unique_ptr<RocksDatabase>(new RocksDatabase(std::unique_ptr<rocksdb::DB>(raw)));
+    }
+  }
+  return FromRocks(status, "read " + path);
 }
 
 RocksDatabase::~RocksDatabase() {

@@ -34,6 +34,9 @@ class RocksDatabase {
   static Result<std::unique_ptr<RocksDatabase>> Open(
       const std::string& path, const std::string& user, const rocksdb::DBOptions& options,
       const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+  // Opens what is there now, to read it, without a lock: another process may have it open and go on
+  // writing, which is not seen. Not found: there is nothing. Write must not be called.
+  static Result<std::unique_ptr<RocksDatabase>> OpenReadOnly(const std::string& path);
   ~RocksDatabase();
   RocksDatabase(const RocksDatabase&) = delete;
   RocksDatabase& operator=(const RocksDatabase&) = delete;

@@ -10,7 +10,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::scheduler;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  if (const auto event = DecodeEvent(bytes); event.ok()) (void)EncodeEvent(*event);
+  if (const auto timed = DecodeTimedEvent(bytes); timed.ok()) {
+    (void)StampEvent(EncodeEvent(timed->event), timed->at_ms.value_or(0));
+  }
   shoal::control::v1::PeerMessage message;
   if (message.ParseFromArray(data, static_cast<int>(size))) {
     (void)CheckPeerMessage(message, RunConfig{}).ok();

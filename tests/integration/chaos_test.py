@@ -19,6 +19,13 @@ class ChaosTest(harness.SwarmTest):
             self.assertEqual(fault["stepsLost"], 0, json.dumps(fault))
             self.assertLess(fault["secondsToNextStep"], 60)
         self.assertTrue((self.folder / "c/scheduler.log").exists())
+        ledger = run_json("shoal", "swarm", "audit", "--dir", self.folder / "c/run", "--json")
+        self.assertTrue(ledger["right"], ledger)
+        self.assertEqual(ledger["stepsThrownAway"], 0)
+        # What was made before the scheduler was told to stop may not be stored yet.
+        self.assertGreater(ledger["steps"], told["steps"] - 64)
+        self.assertEqual(run_json("shoal", "swarm", "events", "--dir", self.folder / "c/run",
+                                  "--json")["stepsLost"], 0)
 
     def test_wrong_words_are_wrong_usage(self):
         for words, what in ((("--faults", "kill,sing"), "'sing' is no kind of fault"),

@@ -60,7 +60,11 @@ class FailureTest(harness.SwarmTest):
             self.assertGreater(consistency["mChecks"], 0)
             self.assertEqual(consistency["mMismatches"], 0)
             self.assert_same_steps(swarm, 60)
+            repair = swarm.repairs()[-1]
+            self.assertGreaterEqual(repair["step"], checkpoint)
+            self.assertGreater(repair["secondsWithoutStep"], 0)
             swarm.stop()
+            swarm.audit(60)
 
     def test_a_spare_takes_the_place_of_a_killed_peer(self):
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=60, micro_batches=4,
@@ -80,7 +84,16 @@ class FailureTest(harness.SwarmTest):
                 PAUSED_WITHIN + 20, "the spare has stage 1", but=[victim])
             swarm.wait_finished(but=[victim])
             self.assert_same_steps(swarm, 60)
+            swarm.audit(60)
+            moved = [c for r in swarm.repairs() for c in r["replaced"]]
+            self.assertEqual([(c["stage"], c["from"]["name"], c["to"]["name"]) for c in moved],
+                             [(1, victim, "spare")])
             swarm.stop()
+            ledger = swarm.audit(60, "--sample", "17")
+            self.assertEqual({m["name"] for m in ledger["members"]}, {"p0", "p1", "spare"})
+            for visit in ledger["sample"]["visits"]:
+                self.assertEqual(visit["microBatch"], 17 % 4)
+                self.assertEqual(len(visit["members"]), 2)
 
     def assert_close(self, losses, calm):
         """Fewer pipelines add the same gradients up in another order."""
@@ -103,7 +116,7 @@ class FailureTest(harness.SwarmTest):
             swarm.start()
             swarm.start_peer("spare")
             wait_for(lambda: len(swarm.status()["members"]) == 5, 30, "the spare is a member")
-            gone = []
+            gone, victims = [], []
             for step in (7, 150):
                 swarm.wait_step(step, but=gone)
                 victim = swarm.peer_at(stage=1 if gone else 0, pipeline=1)
@@ -113,6 +126,7 @@ class FailureTest(harness.SwarmTest):
                 else:
                     swarm.peers[victim].kill()
                 gone.append(victim)
+                victims.append(victim)
                 fewer = swarm.wait_run(lambda r: "1 of 2 pipelines train" in r["reason"],
                                        PAUSED_WITHIN + 5, "the others go on", but=gone)
                 self.assertIn(victim, fewer["reason"])
@@ -130,6 +144,12 @@ class FailureTest(harness.SwarmTest):
             for name in gone:
                 swarm.peers[name].kill()
             swarm.stop()
+            self.assertEqual(swarm.audit(600)["stepsThrownAway"], 0)
+            events = swarm.events()
+            self.assertEqual(events["stepsLost"], 0)
+            ended = [e["reason"] for e in events["events"] if e["kind"] == "ended"]
+            for name in victims:
+                self.assertTrue(any(name in reason for reason in ended), ended)
 
     def test_a_peer_without_memory_says_what_fills_it_and_stays(self):
         # The backward makes again what the forward did not keep: more than placement counts.
@@ -160,6 +180,7 @@ class FailureTest(harness.SwarmTest):
             swarm.wait_finished()
             self.assertEqual(swarm.peer_status("tight")["device"], "cpu, fp32")
             swarm.stop()
+            swarm.audit(4)
 
     def test_a_killed_scheduler_costs_no_step(self):
         """Peers keep their stages and find it again under the same port; the run goes on in place:
@@ -192,6 +213,10 @@ class FailureTest(harness.SwarmTest):
             self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
                              (self.folder / "calm.out/model.safetensors").read_bytes())
             swarm.stop()
+            self.assertEqual(swarm.audit(60)["stepsThrownAway"], 0)
+            self.assertEqual([r["stepsBefore"] for r in swarm.repairs()], ["kept"] * 3)
+            starts = [e for e in swarm.events()["events"] if e["kind"] == "scheduler"]
+            self.assertEqual(len(starts), 3)
 
     def test_a_scheduler_and_a_peer_die_and_the_others_go_on_with_what_they_hold(self):
         port = harness.free_port()
@@ -212,6 +237,8 @@ class FailureTest(harness.SwarmTest):
             swarm.wait_finished()
             self.assert_close(swarm.run()["losses"], calm)
             swarm.stop()
+            self.assertEqual(swarm.audit(30)["stepsThrownAway"], 0)
+            self.assertEqual(swarm.repairs()[0]["stepsBefore"], "kept")
 
     def test_a_scheduler_that_comes_back_with_new_peers_goes_on_from_its_checkpoint(self):
         port = harness.free_port()
@@ -234,6 +261,7 @@ class FailureTest(harness.SwarmTest):
             swarm.wait_finished()
             self.assert_same_steps(swarm, 60)
             swarm.stop()
+            swarm.audit(60)
 
 
 if __name__ == "__main__":

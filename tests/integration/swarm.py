@@ -223,6 +223,30 @@ class Swarm:
         return Path(path)
 
 
+    # ---- looking back ----
+
+    def audit(self, steps, *flags):
+        """The ledger of the final history, which must be right and have so many steps. Whether the
+        scheduler runs or not."""
+        ledger = json.loads(run("shoal", "swarm", "audit", "--dir", self.run_folder, "--json",
+                                *flags).stdout)
+        if not ledger["right"] or ledger["steps"] != steps:
+            raise AssertionError(f"wrong ledger, {steps} steps expected: {ledger}")
+        each = self.sections["run"]["micro_batches"]
+        counted = sum(m["microBatches"] for m in ledger["members"])
+        if counted != steps * each * self.stages:
+            raise AssertionError(f"{counted} micro-batches counted: {ledger['members']}")
+        return ledger
+
+    def events(self, *flags):
+        return json.loads(run("shoal", "swarm", "events", "--dir", self.run_folder, "--json",
+                              *flags).stdout)
+
+    def repairs(self):
+        """The generations after the first, as `shoal swarm events` tells them."""
+        return [e for e in self.events()["events"] if e["kind"] == "generation"][1:]
+
+
 def train(folder, peers=None, export=None, timeout=180, **options):
     """A whole run: losses by step and the last status; optionally its exports: a path, or paths
     by kind."""

@@ -75,7 +75,11 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
   }
   EXPECT_EQ(Start("demo --help").exit, 0);
   EXPECT_THAT(Start("swarm --help").out,
-              AllOf(HasSubstr("init"), HasSubstr("start"), HasSubstr("export")));
+              AllOf(HasSubstr("init"), HasSubstr("start"), HasSubstr("export"), HasSubstr("audit"),
+                    HasSubstr("events")));
+  EXPECT_THAT(Start("swarm audit --help").out,
+              AllOf(HasSubstr("--sample"), HasSubstr("shoal swarm audit --dir ./run --sample 17")));
+  EXPECT_THAT(Start("help swarm events").out, HasSubstr("shoal swarm events --dir ./run --last"));
 }
 
 // The most that deploy/run.toml says of a setting: "# ... (a whole number, 1 to 256)".
@@ -101,9 +105,11 @@ TEST_F(Shoal, InitTakesAsManyStagesAndPipelinesAsARunFile) {
 }
 
 TEST_F(Shoal, WrongUsageExitsWithTwo) {
-  for (const char* arguments : {"", "fly", "status --fly", "demo --stages 0", "demo --link 5",
-                                "set", "set upload", "join", "swarm", "swarm status", "store",
-                                "store drop", "store drop --all --run 1", "logs -n none"}) {
+  for (const char* arguments :
+       {"", "fly", "status --fly", "demo --stages 0", "demo --link 5", "set", "set upload", "join",
+        "swarm", "swarm status", "swarm audit", "swarm audit --dir d --sample -1",
+        "swarm events --dir d --last x", "store", "store drop", "store drop --all --run 1",
+        "logs -n none"}) {
     const Outcome run = Start(arguments);
     EXPECT_EQ(run.exit, 2) << arguments << run.error;
     ExpectOneLine(run);
@@ -128,6 +134,16 @@ TEST_F(Shoal, WrongUsageNamesTheHelpToRead) {
   EXPECT_THAT(Start("swarm").error, HasSubstr("`shoal swarm --help`"));
   EXPECT_THAT(Start("status --fly").error,
               AllOf(HasSubstr("--fly"), HasSubstr("`shoal status --help`")));
+}
+
+TEST_F(Shoal, AFolderWithoutHistoryHasNothingToLookBackAt) {
+  for (const char* command : {"audit", "events", "audit --json"}) {
+    const Outcome run = Start("swarm " + std::string(command) + " --dir " + At("none"));
+    EXPECT_EQ(run.exit, 1) << run.error;
+    EXPECT_EQ(run.out, "");
+    EXPECT_THAT(run.error, StartsWith("shoal-scheduler: there is no history of a run in "));
+    EXPECT_FALSE(fs::exists(At("none")));
+  }
 }
 
 TEST_F(Shoal, SaysItsVersion) {

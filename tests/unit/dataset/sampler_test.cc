@@ -113,6 +113,20 @@ TEST(Sampler, EqualsAWholeShuffleOfEachClass) {
   }
 }
 
+TEST(Sampler, AnEpochAtOnceIsItsStepsInTurn) {
+  const Sampler sampler = Make(7, 61, 4, 3);  // 5 steps, one row is left over
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) {
+    for (std::uint32_t j = 0; j < 4; ++j) {
+      std::vector<SampleId> expected;
+      for (std::uint64_t step = 0; step < sampler.steps_per_epoch(); ++step) {
+        const auto batch = sampler.Step(epoch * sampler.steps_per_epoch() + step).at(j);
+        expected.insert(expected.end(), batch.samples.begin(), batch.samples.end());
+      }
+      EXPECT_EQ(sampler.OfEpoch(epoch, j), expected);
+    }
+  }
+}
+
 TEST(Sampler, EachSampleOnceAnEpochInItsClass) {
   const Sampler sampler = Make(42, 96, 6, 2);
   std::vector<std::vector<std::uint64_t>> orders;

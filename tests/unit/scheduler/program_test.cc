@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -45,6 +46,10 @@ TEST_F(ProgramTest, UsageIsTwo) {
   ExpectOneLine();
   EXPECT_EQ(Run("--help"), 0);
   EXPECT_THAT(output_, HasSubstr("--port-file"));
+  EXPECT_EQ(Run("--print-audit"), 2) << "of which run?";
+  ExpectOneLine();
+  EXPECT_EQ(Run("--print-audit --print-events --dir " + folder_), 2);
+  EXPECT_EQ(Run("--sample 3 --dir " + folder_), 2);
   EXPECT_EQ(Run("--version"), 0);
 }
 
@@ -59,6 +64,15 @@ TEST_F(ProgramTest, BadConfigurationIs78) {
   EXPECT_EQ(Run(Config("[run]\nmodel = \"none\"\n")), 78);
   ExpectOneLine();
   EXPECT_THAT(output_, HasSubstr("none"));
+}
+
+TEST_F(ProgramTest, AFolderWithoutHistoryHasNoReport) {
+  for (const char* flag : {"--print-audit", "--print-events"}) {
+    EXPECT_EQ(Run(std::string(flag) + " --dir " + folder_ + "/none"), 1);
+    ExpectOneLine();
+    EXPECT_THAT(output_, HasSubstr("no history of a run in " + folder_ + "/none"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/none")) << "nothing is made";
+  }
 }
 
 TEST_F(ProgramTest, PrintConfigShowsFlagsAndReadsBack) {

@@ -303,8 +303,8 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   ++peer->epoch;
   if (plan.in_place()) {
     EXPECT_TRUE(peer->holds || peer->stage < 0) << peer->name;
-    EXPECT_TRUE(!peer->holds || peer->shadow || plan.resume_step() == peer->applied);
   }
+  const std::uint64_t held_steps = peer->applied;
   const bool was_shadow = std::exchange(peer->shadow, false);
   const control::v1::Plan former = peer->plan;
   const int former_stage = peer->stage;
@@ -335,7 +335,8 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   peer->losses.resize(plan.resume_step());
   if (peer->stage < 0) return;
   if (plan.in_place()) {
-    EXPECT_TRUE(peer->shadow || (peer->stage == former_stage && !was_shadow));
+    EXPECT_TRUE(peer->shadow ||
+                (peer->stage == former_stage && !was_shadow && plan.resume_step() == held_steps));
     // Whose names it saves.
     for (const std::string& part : StageParts(config_, static_cast<std::uint32_t>(peer->stage))) {
       peer->plan.add_artefacts()->set_name(part);
@@ -377,7 +378,10 @@ void SimSwarm::Work(SimPeer* peer) {
 }
 
 void SimSwarm::OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare) {
-  EXPECT_LT(peer->stage, 0);
+  // One that came back after the plan lets go of the stage that it holds of an ended generation.
+  EXPECT_TRUE(peer->stage < 0 || peer->generation < View().generation) << peer->name;
+  peer->holds = false;
+  peer->stage = peer->pipeline = -1;
   PeerMessage message;
   message.mutable_prepared()->set_stage(prepare.position().stage());
   peer->prepared = -1;

@@ -42,6 +42,26 @@ TEST(RunHistory, APlanGoesBackToItsStepAndForgetsTheLossesBehindIt) {
   EXPECT_EQ(history.generation(), 4u);
 }
 
+TEST(RunHistory, TheOrderOfSamplesIsConstant) {
+  RunHistory history = Begun();
+  EXPECT_FALSE(history.sample_order());
+  ASSERT_TRUE(history.Apply(SampleOrder{1, 100, 8, 2, 3}).ok());
+  EXPECT_TRUE(history.Apply(SampleOrder{1, 100, 8, 2, 3}).ok());
+  EXPECT_EQ(history.Apply(SampleOrder{2, 100, 8, 2, 3}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(history.sample_order()->seed, 1u);
+}
+
+TEST(RunHistory, TheEndOfAGenerationChangesNothing) {
+  RunHistory history = Begun();
+  history.AddLoss(2);
+  ASSERT_TRUE(history.Apply(GenerationEnded{1, "why", 20}).ok());
+  EXPECT_EQ(history.Apply(GenerationEnded{2, "why", 20}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(SchedulerStarted{}).ok());
+  ASSERT_TRUE(history.Apply(MemberCame{}).ok());
+  ASSERT_TRUE(history.Apply(MemberGone{}).ok());
+  EXPECT_EQ(history.step(), 1u);
+}
+
 TEST(RunHistory, AllPipelinesOfAPlanCountUntilItIsSaidWhich) {
   RunHistory history = Begun();
   EXPECT_EQ(history.Apply(PipelinesCount{0, {0}}).code(), StatusCode::kDataLoss) << "no plan";

@@ -22,12 +22,24 @@ TEST(StoredEventTest, FormIsPinned) {
   const std::vector<std::pair<StoredEvent, std::string>> cases = {
       {RunBegan{RunId{0x12}, 0xfedcba9876543210},
        R"({"type":"run","run":"0000000000000012","config":"fedcba9876543210"})"},
+      {SampleOrder{0xfedcba9876543210, 100, 8, 2, 3},
+       R"({"type":"order","seed":"fedcba9876543210","train_rows":100,"micro_batches":8,)"
+       R"("micro_batch_rows":2,"stages":3})"},
       {RunStarted{}, R"({"type":"started"})"},
+      {SchedulerStarted{}, R"({"type":"scheduler"})"},
+      {MemberCame{PeerId{}, "anna"},
+       R"({"type":"came","peer":")" + std::string(64, '0') + R"(","name":"anna"})"},
+      {MemberGone{PeerId{}, "anna", "why", 7},
+       R"({"type":"gone","peer":")" + std::string(64, '0') +
+           R"(","name":"anna","reason":"why","unstored":7})"},
       {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
       {PlanMade{4, 20, {PeerId{{0xab}}, PeerId{}}},
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
+      {GenerationEnded{21, "why"}, R"({"type":"ended","step":21,"cause":"why"})"},
+      {GenerationEnded{21, "why", 350},
+       R"({"type":"ended","step":21,"cause":"why","idle_ms":350})"},
       {LossesKnown{2, {1.5, 0.1}}, R"({"type":"losses","first":2,"values":[1.5,0.1]})"},
       {HeldOutMeasured{100, 2.5}, R"({"type":"held_out","step":100,"loss":2.5})"},
       {StepSkipped{4, "why"}, R"({"type":"skipped","step":4,"cause":"why"})"},
@@ -41,6 +53,11 @@ TEST(StoredEventTest, FormIsPinned) {
   for (const auto& [event, text] : cases) {
     EXPECT_EQ(EncodeEvent(event), text);
     EXPECT_EQ(RoundTrip(event), text);
+    EXPECT_FALSE(DecodeTimedEvent(text)->at_ms) << text;
+    const std::string stamped = StampEvent(text, 1700000000123);
+    EXPECT_EQ(stamped, text.substr(0, text.size() - 1) + R"(,"at":1700000000123})");
+    EXPECT_EQ(DecodeTimedEvent(stamped)->at_ms, 1700000000123u);
+    EXPECT_EQ(EncodeEvent(*DecodeEvent(stamped)), text);
   }
 }
 
@@ -69,6 +86,16 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"finished","steps":1e30})",
         R"({"type":"finished","steps":2.5})",
         R"({"type":"finished","steps":-1})",
+        R"({"type":"started","at":-1})",
+        R"({"type":"started","at":"noon"})",
+        R"({"type":"order","seed":7,"train_rows":1,"micro_batches":1,)"
+        R"("micro_batch_rows":1,"stages":1})",
+        R"({"type":"order","seed":"0000000000000007","train_rows":1})",
+        R"({"type":"came","peer":"00","name":"anna"})",
+        R"({"type":"came","name":"anna"})",
+        R"({"type":"gone","peer":"00","name":"anna","reason":""})",
+        R"({"type":"ended","step":4})",
+        R"({"type":"ended","step":4,"cause":"","idle_ms":-1})",
         R"({"type":"counting","step":4})",
         R"({"type":"counting","step":4,"pipelines":[]})",
         R"({"type":"counting","step":4,"pipelines":7})",
@@ -88,15 +115,17 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
 TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
   std::mt19937 random(4);
   for (const StoredEvent& event :
-       {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}})}) {
-    const std::string whole = EncodeEvent(event);
+       {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}}),
+        StoredEvent(SampleOrder{1, 100, 8, 2, 3}), StoredEvent(MemberGone{PeerId{}, "a", "why", 7}),
+        StoredEvent(MemberCame{PeerId{}, "a", 7}), StoredEvent(GenerationEnded{21, "why", 350})}) {
+    const std::string whole = StampEvent(EncodeEvent(event), 1700000000123);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       EXPECT_FALSE(DecodeEvent(whole.substr(0, size)).ok());
     }
     for (int round = 0; round < 3000; ++round) {
       std::string bytes = whole;
       for (int i = 0; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random());
-      (void)DecodeEvent(bytes).ok();
+      (void)DecodeTimedEvent(bytes).ok();
     }
   }
 }

@@ -11,7 +11,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -27,6 +29,7 @@
 #include "net/identity/identity.h"
 #include "net/pacing/rate_limiter.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/server/run_report.h"
 #include "tests/support/temporary_folder.h"
 #include "tests/unit/scheduler/server/zero_model.h"
 
@@ -304,6 +307,39 @@ TEST_F(ServerTest, RunAndInviteSurviveARestart) {
   }
   config_.seed = 5;
   EXPECT_THAT(OpenError(), HasSubstr("seed"));
+}
+
+TEST_F(ServerTest, ItsLogSaysWhenItStartedAndHowSamplesAreDealtOut) {
+  const auto now_ms = [] {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+  };
+  const std::uint64_t before = now_ms();
+  for (int start = 0; start < 2; ++start) {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    const TestPeer anna(*server, folder_ + "/peer", "anna");
+    // While it runs.
+    EXPECT_TRUE(ReadEvents(config_.directory).ok());
+  }
+  const auto events = ReadEvents(config_.directory);
+  ASSERT_TRUE(events.ok()) << events.status().ToString();
+  for (const TimedEvent& timed : *events) {
+    EXPECT_GE(timed.at_ms.value_or(0), before);
+    EXPECT_LE(timed.at_ms.value_or(0), now_ms());
+  }
+  const auto audit = ReportAudit(*events, {});
+  ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+  EXPECT_TRUE(audit->right);
+  std::vector<std::string> kinds;
+  const Json report = Json::parse(ReportEvents(*events, 0));
+  for (const Json& entry : report["events"]) kinds.push_back(entry["kind"]);
+  const auto first = std::ranges::find(kinds, "scheduler");
+  EXPECT_EQ(kinds.front(), "began");
+  EXPECT_EQ(std::count(kinds.begin(), first, "joined"), 1);
+  EXPECT_EQ(std::count(first, kinds.end(), "joined"), 1);
+  EXPECT_EQ(std::ranges::count(kinds, "generation"), 2);
 }
 
 TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {

@@ -30,6 +30,37 @@ TEST(Lifecycle, AnInterruptionSaysWhatItUndoesAndWaits) {
   EXPECT_EQ(parts.ends.size(), 1u);
 }
 
+TEST(Lifecycle, StoresWhyAGenerationEndedAndWhoWasBehindIt) {
+  SwarmParts parts(1, 1);
+  parts.Join(1);
+  parts.Train();
+  parts.Apply(3);
+  parts.Take<Persist>();
+  const auto ends = [&parts] {
+    std::vector<GenerationEnded> all;
+    for (const Persist& persist : parts.Take<Persist>()) {
+      const StoredEvent event = *DecodeEvent(persist.event);
+      if (const auto* const ended = std::get_if<GenerationEnded>(&event)) all.push_back(*ended);
+    }
+    return all;
+  };
+  parts.Wait(std::chrono::milliseconds(1500));
+  parts.lifecycle.Interrupt("a link broke");
+  const auto first = ends();
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].step, 3u);
+  EXPECT_EQ(first[0].cause, "a link broke") << "without what becomes of the steps";
+  EXPECT_EQ(first[0].idle_ms, 1500u);
+  parts.lifecycle.Interrupt("another");
+  EXPECT_TRUE(ends().empty()) << "nothing ended";
+  parts.lifecycle.Lost("lost anna");
+  const auto second = ends();
+  ASSERT_EQ(second.size(), 1u);
+  EXPECT_EQ(second[0].cause, "lost anna");
+  parts.lifecycle.Lost("lost berta");
+  EXPECT_TRUE(ends().empty()) << "once, however often a member flaps";
+}
+
 TEST(Lifecycle, NothingIsPlannedWhileStepsAreAwaitedOrSaved) {
   SwarmParts parts(1, 1);
   parts.Join(1);

@@ -27,6 +27,14 @@ struct Hall : SwarmParts {
   }
 };
 
+std::vector<StoredEvent> Stored(SwarmParts* swarm) {
+  std::vector<StoredEvent> events;
+  for (const Persist& persist : swarm->Take<Persist>()) {
+    events.push_back(*DecodeEvent(persist.event));
+  }
+  return events;
+}
+
 TEST(Membership, WithoutTheSecretNobodyIsAdmitted) {
   Hall parts;
   parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
@@ -103,6 +111,25 @@ TEST(Membership, AHandOverWaitsForACheckpointIfStepsWereTrained) {
   EXPECT_TRUE(parts.lifecycle.active());
   ASSERT_TRUE(parts.lifecycle.ending());
   EXPECT_THAT(parts.lifecycle.ending()->cause, HasSubstr("its owner needs it"));
+}
+
+TEST(Membership, StoresAMemberOnceForEachConnection) {
+  Hall parts;
+  Stored(&parts);
+  ASSERT_NE(parts.Come(1, 1), nullptr);
+  EXPECT_EQ(Stored(&parts).size(), 1u);
+  ASSERT_NE(parts.membership.Admit(1, HelloOf(kSecret)), nullptr) << "a second hello";
+  EXPECT_TRUE(Stored(&parts).empty());
+  ASSERT_NE(parts.Come(2, 1), nullptr) << "the older connection hangs";
+  const auto again = Stored(&parts);
+  ASSERT_EQ(again.size(), 2u);
+  EXPECT_EQ(std::get<MemberGone>(again[0]).reason, "the same peer connected again");
+  EXPECT_TRUE(std::holds_alternative<MemberCame>(again[1]));
+  parts.membership.OnLeaving(*parts.members.Find(SimPeerId(1)), "a\nholiday");
+  parts.membership.OnDisconnected({2, "closed"});
+  const auto gone = Stored(&parts);
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(std::get<MemberGone>(gone[0]).reason, "it leaves, a holiday");
 }
 
 }  // namespace

@@ -37,17 +37,44 @@ TEST(RunJournal, StoresLossesSeveralAtOnce) {
   Reaction reaction;
   RunJournal journal(7, &reaction);
   journal.Record(RunBegan{RunId{1}, 7});
+  journal.AddLoss(1);  // stored at once, as the first
   Persisted(&reaction);
   for (std::size_t i = 1; i < kLossesPerEvent; ++i) journal.AddLoss(1);
   EXPECT_TRUE(reaction.Take().empty());
   journal.AddLoss(1);
   EXPECT_EQ(Persisted(&reaction).size(), 1u);
-  EXPECT_EQ(journal.history().step(), kLossesPerEvent);
+  EXPECT_EQ(journal.history().step(), kLossesPerEvent + 1);
   journal.StoreLosses();
   EXPECT_TRUE(reaction.Take().empty()) << "none is new";
   journal.AddLoss(1);
   journal.StoreLosses();
   EXPECT_EQ(Persisted(&reaction).size(), 1u);
+}
+
+TEST(RunJournal, StoresTheFirstLossOfAGenerationAtOnceAndOthersAfterAWhile) {
+  Reaction reaction;
+  const TimePoint start(std::chrono::hours(1));
+  const auto stored = [&](RunJournal* journal, Duration at) {
+    reaction.Begin(start + at);
+    journal->AddLoss(1);
+    return Persisted(&reaction).size();
+  };
+  RunJournal journal(7, &reaction);
+  reaction.Begin(start);
+  journal.Record(RunBegan{RunId{1}, 7});
+  journal.Record(PlanMade{1, 0});
+  EXPECT_FALSE(journal.idle());
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(1)), 1u);
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(2)), 0u);
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(1) + kLossesEvery), 1u);
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(2) + kLossesEvery), 0u);
+  reaction.Begin(start + std::chrono::seconds(5) + kLossesEvery);
+  EXPECT_EQ(journal.idle(), std::chrono::seconds(3));
+  journal.StoreLosses();
+  journal.Record(PlanMade{2, 4});
+  EXPECT_FALSE(journal.idle()) << "the new generation made no step";
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(6) + kLossesEvery), 1u);
+  EXPECT_EQ(stored(&journal, std::chrono::seconds(7) + kLossesEvery), 0u);
 }
 
 TEST(RunJournal, ASkippedStepIsStoredBehindTheLossesBeforeIt) {

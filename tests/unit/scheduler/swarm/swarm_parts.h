@@ -92,7 +92,7 @@ struct SwarmParts : Lifecycle::Owner {
   Members members;
   SwarmPlan plan{config, &members};
   Lifecycle lifecycle{config, &journal, reaction, this};
-  Membership membership{config, kSecret, history, &members, &plan, &lifecycle, false, &reaction};
+  Membership membership{config, kSecret, &journal, &members, &plan, &lifecycle, false, &reaction};
   MemberFaults faults{members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};

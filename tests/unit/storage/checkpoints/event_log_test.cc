@@ -107,6 +107,42 @@ TEST(RocksEventLog, ASecondOpenerIsToldWhoHoldsTheLock) {
   EXPECT_THAT(second.status().message(), HasSubstr("another shoal-scheduler uses"));
 }
 
+TEST(RocksEventLog, IsReadWhileAnotherHasItOpenAndAfterwards) {
+  TemporaryFolder folder;
+  const std::string path = folder / "events";
+  std::vector<std::string> expected, seen;
+  const auto read = [&] {
+    seen.clear();
+    return ReadRocksEventLog(path, [&](std::uint64_t number, std::string_view event) {
+      EXPECT_EQ(number, seen.size() + 1);
+      seen.emplace_back(event);
+      return Status::Ok();
+    });
+  };
+  EXPECT_EQ(read().code(), StatusCode::kNotFound);
+  EXPECT_FALSE(std::filesystem::exists(path)) << "reading made it";
+  for (int restart = 0; restart < 6; ++restart) {  // files of earlier ones are merged meanwhile
+    auto log = OpenRocksEventLog(path);
+    ASSERT_TRUE(log.ok());
+    for (int i = 0; i < 50; ++i) {
+      expected.push_back(std::to_string(restart) + " " + std::to_string(i));
+      ASSERT_TRUE((*log)->Append(expected.back()).ok());
+      if (i % 10 > 0) continue;
+      EXPECT_OK(read());
+      EXPECT_EQ(seen, expected);
+    }
+  }
+  EXPECT_OK(read());
+  EXPECT_EQ(seen, expected);
+  auto again = OpenRocksEventLog(path);
+  ASSERT_TRUE(again.ok()) << "reading held its lock";
+  EXPECT_EQ(All(**again), expected);
+  EXPECT_EQ(
+      ReadRocksEventLog(path, [](std::uint64_t, std::string_view) { return Aborted("enough"); })
+          .code(),
+      StatusCode::kAborted);
+}
+
 TEST(RocksEventLog, AFileInTheWayIsAClearError) {
   TemporaryFolder folder;
   WriteAll(folder / "events", "x");

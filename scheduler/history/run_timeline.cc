@@ -1,0 +1,240 @@
+#include "scheduler/history/run_timeline.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+namespace shoal::scheduler {
+namespace {
+
+using Kind = TimelineEntry::Kind;
+
+class Timeline {
+ public:
+  explicit Timeline(std::uint32_t stages) : stages_(stages) {}
+
+  void Add(const TimedEvent& timed) {
+    at_ms_ = timed.at_ms;
+    std::visit([this](const auto& event) { On(event); }, timed.event);
+  }
+  std::vector<TimelineEntry> Take() { return std::move(entries_); }
+
+ private:
+  // When the newest step was made, as far as it is known.
+  struct Stepped {
+    std::optional<std::uint64_t> at_ms;
+    bool at_most = false;  // it may have been later
+  };
+
+  void On(const RunBegan&) { New(Kind::kBegan); }
+  void On(const SchedulerStarted&);
+  void On(const MemberCame& event);
+  void On(const MemberGone& event);
+  void On(const PlanMade& event);
+  void On(const PipelinesCount& event);
+  void On(const GenerationEnded& event);
+  void On(const LossesKnown& event);
+  void On(const StepSkipped& event);
+  void On(const CheckpointMade& event);
+  void On(const RunHeld& event);
+  void On(const RunReleased&);
+  void On(const RunFinished& event) { New(Kind::kFinished).step = event.steps; }
+  template <typename Other>
+  void On(const Other&) {}
+
+  TimelineEntry& New(Kind kind);
+  StepsBefore Before(const PlanMade& event) const;
+  std::vector<PositionChange> Changes(const std::vector<PeerId>& hosts) const;
+  void FirstStep();
+
+  const std::uint32_t stages_;
+  std::vector<TimelineEntry> entries_;
+  std::optional<std::uint64_t> at_ms_;  // of the event at hand
+
+  std::uint64_t generation_ = 0;
+  std::vector<PeerId> hosts_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t checkpoint_ = 0;         // steps of the newest one
+  std::uint64_t checkpoint_at_end_ = 0;  // the same when the newest generation ended
+  bool running_ = false;                 // a generation is in progress
+  std::optional<std::size_t> stepless_;  // its entry, until its first step
+  std::optional<std::size_t> end_;       // entry of the newest end, until the next plan
+  std::optional<std::size_t> held_;      // entry of the hold, until it is released
+  std::optional<Stepped> stepped_;
+};
+
+TimelineEntry& Timeline::New(Kind kind) {
+  entries_.push_back({kind, at_ms_});
+  return entries_.back();
+}
+
+// A generation that was in progress is over, without a word of how.
+void Timeline::On(const SchedulerStarted&) {
+  New(Kind::kScheduler);
+  if (std::exchange(running_, false)) checkpoint_at_end_ = checkpoint_;
+}
+
+void Timeline::On(const MemberCame& event) {
+  TimelineEntry& entry = New(Kind::kJoined);
+  entry.peer = event.peer;
+  entry.name = event.name;
+  entry.unstored = event.unstored;
+}
+
+void Timeline::On(const MemberGone& event) {
+  TimelineEntry& entry = New(Kind::kLeft);
+  entry.peer = event.peer;
+  entry.name = event.name;
+  entry.text = event.reason;
+  entry.unstored = event.unstored;
+}
+
+StepsBefore Timeline::Before(const PlanMade& event) const {
+  if (hosts_.empty() && steps_ == 0) return StepsBefore::kNone;
+  if (event.resume_step < steps_) return StepsBefore::kTrainedAgain;
+  if (event.resume_step > checkpoint_) return StepsBefore::kKept;
+  return checkpoint_ > checkpoint_at_end_ ? StepsBefore::kSaved : StepsBefore::kCheckpointed;
+}
+
+std::vector<PositionChange> Timeline::Changes(const std::vector<PeerId>& hosts) const {
+  std::vector<PositionChange> changes;
+  if (stages_ == 0 || hosts_.empty()) return changes;
+  for (std::size_t i = 0; i < std::max(hosts.size(), hosts_.size()); ++i) {
+    PositionChange change{
+        static_cast<std::uint32_t>(i / stages_), static_cast<std::uint32_t>(i % stages_), {}, {}};
+    if (i < hosts_.size()) change.from = hosts_[i];
+    if (i < hosts.size()) change.to = hosts[i];
+    if (change.from != change.to) changes.push_back(change);
+  }
+  return changes;
+}
+
+void Timeline::On(const PlanMade& event) {
+  if (running_) checkpoint_at_end_ = checkpoint_;  // an older version did not store its end
+  stepless_ = entries_.size();
+  TimelineEntry& entry = New(Kind::kRepair);
+  entry.step = event.resume_step;
+  entry.repair.generation = event.generation;
+  entry.repair.pipelines =
+      stages_ == 0 ? 0 : static_cast<std::uint32_t>(event.hosts.size() / stages_);
+  entry.repair.steps_before = Before(event);
+  entry.repair.steps_lost = steps_ - std::min(steps_, event.resume_step);
+  entry.repair.changes = Changes(event.hosts);
+  generation_ = event.generation;
+  hosts_ = event.hosts;
+  steps_ = event.resume_step;
+  running_ = true;
+  end_.reset();
+}
+
+void Timeline::On(const PipelinesCount& event) {
+  TimelineEntry& entry = New(Kind::kCounting);
+  entry.step = event.step;
+  entry.pipelines = event.pipelines;
+}
+
+void Timeline::On(const GenerationEnded& event) {
+  if (end_) {  // the same end, of which more is known
+    entries_[*end_].text = event.cause;
+    return;
+  }
+  end_ = entries_.size();
+  TimelineEntry& entry = New(Kind::kEnded);
+  entry.step = event.step;
+  entry.text = event.cause;
+  entry.repair.generation = generation_;
+  if (event.idle_ms && at_ms_ && !stepless_) {
+    stepped_ = Stepped{*at_ms_ - std::min(*at_ms_, *event.idle_ms), false};
+  }
+  running_ = false;
+  checkpoint_at_end_ = checkpoint_;
+}
+
+void Timeline::FirstStep() {
+  Repair& repair = entries_[*stepless_].repair;
+  stepless_.reset();
+  if (!stepped_ || !stepped_->at_ms || !at_ms_) return;
+  repair.seconds_without_step =
+      static_cast<double>(*at_ms_ - std::min(*at_ms_, *stepped_->at_ms)) / 1e3;
+  repair.at_most = stepped_->at_most;
+}
+
+// The first loss of a generation is stored at once. Those that peers still knew after a restart of
+// the scheduler come while no generation is in progress: their time says nothing.
+void Timeline::On(const LossesKnown& event) {
+  steps_ = event.first_step + event.losses.size();
+  if (!running_ || event.losses.empty()) return;
+  if (stepless_) FirstStep();
+  stepped_ = Stepped{at_ms_, true};
+}
+
+void Timeline::On(const StepSkipped& event) {
+  TimelineEntry& entry = New(Kind::kSkipped);
+  entry.step = event.step;
+  entry.text = event.cause;
+}
+
+void Timeline::On(const CheckpointMade& event) { checkpoint_ = event.step; }
+
+// The same hold is stored again with a cause that says more.
+void Timeline::On(const RunHeld& event) {
+  if (!held_) {
+    held_ = entries_.size();
+    New(Kind::kPaused);
+  }
+  entries_[*held_].text = event.reason;
+}
+
+void Timeline::On(const RunReleased&) {
+  held_.reset();
+  New(Kind::kResumed);
+}
+
+}  // namespace
+
+std::string_view StepsBeforeName(StepsBefore steps) {
+  switch (steps) {
+    case StepsBefore::kNone: return "none";
+    case StepsBefore::kCheckpointed: return "checkpointed";
+    case StepsBefore::kSaved: return "saved";
+    case StepsBefore::kKept: return "kept";
+    case StepsBefore::kTrainedAgain: return "trained_again";
+  }
+  return "unknown";
+}
+
+std::string_view TimelineKindName(TimelineEntry::Kind kind) {
+  switch (kind) {
+    case Kind::kBegan: return "began";
+    case Kind::kScheduler: return "scheduler";
+    case Kind::kJoined: return "joined";
+    case Kind::kLeft: return "left";
+    case Kind::kRepair: return "generation";
+    case Kind::kCounting: return "counting";
+    case Kind::kEnded: return "ended";
+    case Kind::kSkipped: return "skipped";
+    case Kind::kPaused: return "paused";
+    case Kind::kResumed: return "resumed";
+    case Kind::kFinished: return "finished";
+  }
+  return "unknown";
+}
+
+std::vector<TimelineEntry> MakeTimeline(std::span<const TimedEvent> events, std::uint32_t stages) {
+  Timeline timeline(stages);
+  for (const TimedEvent& timed : events) timeline.Add(timed);
+  return timeline.Take();
+}
+
+std::map<PeerId, std::string> MemberNames(std::span<const TimedEvent> events) {
+  std::map<PeerId, std::string> names;
+  for (const TimedEvent& timed : events) {
+    if (const auto* const came = std::get_if<MemberCame>(&timed.event)) {
+      names[came->peer] = came->name;
+    }
+  }
+  return names;
+}
+
+}  // namespace shoal::scheduler
