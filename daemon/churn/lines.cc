@@ -25,14 +25,16 @@ Lines::Flow Lines::Start(Node from, Node to, double bytes, std::function<void()>
   return last_;
 }
 
-void Lines::Cancel(Flow flow) {
+double Lines::Cancel(Flow flow) {
   const auto found = flows_.find(flow);
-  if (found == flows_.end()) return;
+  if (found == flows_.end()) return 0;
   Advance();
+  const double left = std::max(found->second.bits, 0.0) / 8;
   --nodes_[found->second.from].uploads;
   --nodes_[found->second.to].downloads;
   flows_.erase(found);
   Share();
+  return left;
 }
 
 void Lines::Reserve(Node node, double upload_bps) {

@@ -27,7 +27,8 @@ class Lines {
 
   Node Add(double upload_bps, double download_bps);
   Flow Start(Node from, Node to, double bytes, std::function<void()> done);
-  void Cancel(Flow flow);
+  // Bytes that have not arrived.
+  double Cancel(Flow flow);
   // What a node's steps take of its upload, on average.
   void Reserve(Node node, double upload_bps);
   bool Uploads(Node node) const { return nodes_[node].uploads > 0; }

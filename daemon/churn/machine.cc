@@ -16,6 +16,7 @@ using control::v1::SchedulerMessage;
 constexpr double kDiskBytesPerSecond = 5e8;  // saves
 constexpr double kLoadBytesPerSecond = 1e9;  // from files into the card
 constexpr Duration kLinkUp = std::chrono::milliseconds(400);
+constexpr Duration kPrepareTime = std::chrono::seconds(2);
 constexpr std::size_t kCheckpointsKept = 2;
 // Of a step of random weights; what a machine computes does not matter here.
 constexpr double kLossPerLabel = 4;
@@ -58,7 +59,7 @@ void Machine::Connected(const std::string& join_secret) {
   hello->set_name("machine" + std::to_string(number_));
   hello->set_join_secret(join_secret);
   hello->set_listen_port(9000);
-  if (holds_) {
+  if (holds_ && !shadow_) {
     control::v1::Held* held = hello->mutable_held();
     held->set_generation(generation_);
     held->set_step(applied_);
@@ -103,6 +104,7 @@ void Machine::On(const SchedulerMessage& message) {
       heartbeat_every_ = std::chrono::milliseconds(message.welcome().heartbeat_ms());
       return;
     case SchedulerMessage::kPlan: return OnPlan(message.plan());
+    case SchedulerMessage::kPrepare: return OnPrepare(message.prepare());
     case SchedulerMessage::kStepPlan:
       if (message.step_plan().generation() != generation_ || stage_ < 0) return;
       plans_[message.step_plan().step()] = message.step_plan();
@@ -126,22 +128,28 @@ void Machine::EndWork() {
   ++work_;
   busy_ = false;
   plans_.clear();
-  for (const Lines::Flow flow : std::exchange(flows_, {})) owner_.Cancel(flow);
+  double left = 0;
+  for (const Lines::Flow flow : std::exchange(flows_, {})) left += owner_.Cancel(flow);
+  if (shadow_ && missing_ > 0) missing_ = left;
   owner_.Rests(this);
 }
 
 void Machine::OnPlan(const control::v1::Plan& plan) {
   EndWork();
   const int former = stage_;
+  const bool followed = shadow_ && holds_;
   generation_ = plan.generation();
   pipeline_ = stage_ = -1;
+  shadow_ = false;
   for (const control::v1::Position& position : plan.positions()) {
     if (position.peer() != std::string(id_.key.begin(), id_.key.end())) continue;
     pipeline_ = static_cast<int>(position.pipeline());
     stage_ = static_cast<int>(position.stage());
+    shadow_ = position.shadow();
   }
   applied_ = plan.resume_step();
   synced_ = false;
+  missing_ = shadow_ ? missing_ : 0;
   last_apply_.reset();
   for (Visits& visits : visits_) {
     visits.BackTo(applied_);
@@ -149,7 +157,44 @@ void Machine::OnPlan(const control::v1::Plan& plan) {
   }
   holds_ = plan.in_place() && stage_ >= 0;
   if (stage_ < 0) return;
+  ++asked_;
   plan.in_place() ? Ready(false) : Load(plan);
+  if (!shadow_) return;
+  if (!followed || stage_ != former) missing_ = StateBytes();
+  CatchUp();
+}
+
+// What never changes of a stage, beside the running steps.
+void Machine::OnPrepare(const control::v1::Prepare& prepare) {
+  double missing = 0;
+  for (const auto& artefact : prepare.artefacts()) {
+    if (content_.insert(artefact.hash()).second) missing += static_cast<double>(artefact.size());
+  }
+  const auto prepared = [this, stage = prepare.position().stage(), asked = ++asked_] {
+    owner_.After(kPrepareTime, [this, stage, asked] {
+      if (!connected_ || asked != asked_ || stage_ >= 0) return;
+      PeerMessage message;
+      message.mutable_prepared()->set_stage(stage);
+      owner_.Say(this, std::move(message));
+    });
+  };
+  if (missing == 0) return prepared();
+  flows_.push_back(owner_.Fetch(this, missing, prepared));
+}
+
+// Gets its stage from its group, as long as the plan lasts; the next one may go on with that.
+void Machine::CatchUp() {
+  const auto done = [this, work = work_] {
+    Guarded(work, [this] {
+      missing_ = 0;
+      PeerMessage message;
+      message.mutable_caught_up()->set_generation(generation_);
+      message.mutable_caught_up()->set_step(applied_);
+      owner_.Say(this, std::move(message));
+    });
+  };
+  if (missing_ == 0) return done();
+  flows_ = owner_.CatchUp(this, missing_, done);
 }
 
 // What it does not have yet it fetches.
@@ -189,6 +234,8 @@ void Machine::OnAbort(const control::v1::Abort& abort) {
   holds_ = goes_on;
   if (!goes_on) {
     pipeline_ = stage_ = -1;
+    shadow_ = false;
+    missing_ = 0;
     return;
   }
   if (abort.has_apply() && synced && abort.apply().step() == applied_) {
@@ -283,7 +330,7 @@ void Machine::OnApply(const control::v1::Apply& apply) {
     checksum->set_checksum(1000 * apply.step() + static_cast<std::uint64_t>(boundary));
     checksum->set_records(1);
   }
-  if (apply.check_weights()) applied->set_weight_checksum(99 + apply.step());
+  if (apply.check_weights() && missing_ == 0) applied->set_weight_checksum(99 + apply.step());
   owner_.Say(this, std::move(message));
   if (apply.checkpoint()) Save(applied_, apply.upload());
   Work();

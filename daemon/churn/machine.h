@@ -33,7 +33,10 @@ class Machine {
     // Bytes between the scheduler and the machine.
     virtual Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) = 0;
     virtual Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) = 0;
-    virtual void Cancel(Lines::Flow flow) = 0;
+    // Bytes of a stage's state from those of the plan who have it, `done` after all of them.
+    virtual std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
+                                             std::function<void()> done) = 0;
+    virtual double Cancel(Lines::Flow flow) = 0;
     // StepDone and ExchangeDone follow, if nobody that it takes is gone.
     virtual void BeginStep(Machine* machine, const control::v1::StepPlan& plan) = 0;
     virtual void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) = 0;
@@ -57,6 +60,7 @@ class Machine {
   bool alive() const { return alive_; }
   int pipeline() const { return pipeline_; }  // -1: a spare
   int stage() const { return stage_; }
+  bool shadow() const { return shadow_; }  // it does not have its stage's whole state yet
   // At its lower boundary, which it receives over, and its upper.
   const Visits& lower() const { return visits_[0]; }
   const Visits& upper() const { return visits_[1]; }
@@ -64,6 +68,8 @@ class Machine {
  private:
   void Heartbeat();
   void OnPlan(const control::v1::Plan& plan);
+  void OnPrepare(const control::v1::Prepare& prepare);
+  void CatchUp();
   void Ready(bool loads);
   void Load(const control::v1::Plan& plan);
   void OnAbort(const control::v1::Abort& abort);
@@ -94,6 +100,9 @@ class Machine {
   int pipeline_ = -1, stage_ = -1;
   std::uint64_t applied_ = 0;
   bool holds_ = false, synced_ = false, busy_ = false;
+  bool shadow_ = false;
+  double missing_ = 0;       // bytes of a shadow's state
+  std::uint64_t asked_ = 0;  // to prepare, so many times
   std::optional<control::v1::Apply> last_apply_;
   std::map<std::uint64_t, control::v1::StepPlan> plans_;
   std::set<std::string> content_;  // hashes of what it has on its disk

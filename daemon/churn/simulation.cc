@@ -41,7 +41,8 @@ constexpr double kBalanceTolerance = 1e-6;
 struct Together {
   std::uint64_t generation = 0, step = 0;
   std::vector<Machine*> begun;
-  bool broken = false;  // one of them is gone
+  std::vector<Machine*> followers;  // shadows, which only get what comes out
+  bool broken = false;              // one of them is gone
 };
 
 class ChurnSimulation final : public Machine::Owner {
@@ -55,7 +56,7 @@ class ChurnSimulation final : public Machine::Owner {
         clock_(model_, settings_),
         ledger_(std::move(ledger)),
         state_(scheduler::NewSwarmState(model_.config, model_.initial, kSecret)),
-        phase_(&account_) {
+        phase_(model_.stages.size(), &account_) {
     const auto rate = static_cast<double>(settings.scheduler.value);
     scheduler_node_ = lines_.Add(rate, rate);
     ever_.resize(model_.stages.size());
@@ -78,7 +79,9 @@ class ChurnSimulation final : public Machine::Owner {
   Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) override {
     return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, std::move(done));
   }
-  void Cancel(Lines::Flow flow) override { lines_.Cancel(flow); }
+  std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
+                                   std::function<void()> done) override;
+  double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
   void BeginStep(Machine* machine, const control::v1::StepPlan& plan) override;
   void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) override;
   void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0); }
@@ -97,6 +100,7 @@ class ChurnSimulation final : public Machine::Owner {
   void Note(const Machine* to, const SchedulerMessage& message);
   void Ticks();
   void MayBegin();
+  void TellPhase();
   void Fail(Status status) {
     if (status_.ok()) status_ = std::move(status);
   }
@@ -123,7 +127,12 @@ class ChurnSimulation final : public Machine::Owner {
   ConnectionId last_connection_ = 0;
   bool ticking_ = false;
 
+  struct Place {
+    int pipeline = 0, stage = 0;
+    bool shadow = false;
+  };
   std::uint64_t generation_ = 0;
+  std::map<std::uint32_t, Place> places_;                 // by machine
   std::map<std::uint64_t, control::v1::StepPlan> plans_;  // of the generation, by step
   std::map<int, std::shared_ptr<Together>> pipelines_, groups_;
   // Of the step in progress, by pipeline: without churn, and with first visits.
@@ -195,10 +204,35 @@ void ChurnSimulation::Break(const Machine& machine) {
   }
 }
 
+// From all members of the stage that have it, to equal parts.
+std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes,
+                                                  std::function<void()> done) {
+  std::vector<Lines::Node> from;
+  for (const auto& [number, place] : places_) {
+    if (place.stage == machine->stage() && !place.shadow && machines_.at(number)->alive()) {
+      from.push_back(nodes_[number]);
+    }
+  }
+  const auto open = std::make_shared<std::size_t>(from.size());
+  std::vector<Lines::Flow> flows;
+  for (const Lines::Node node : from) {
+    flows.push_back(lines_.Start(node, nodes_[machine->number()],
+                                 bytes / static_cast<double>(from.size()), [open, done] {
+                                   if (--*open == 0) done();
+                                 }));
+  }
+  return flows;
+}
+
 // ---- steps
 
 void ChurnSimulation::BeginStep(Machine* machine, const control::v1::StepPlan& plan) {
   const int pipeline = machine->pipeline();
+  if (plan.pipelines(pipeline).micro_batches().empty()) {
+    return After(Duration::zero(), [machine, generation = plan.generation(), step = plan.step()] {
+      machine->StepDone(generation, step, 0);
+    });
+  }
   std::shared_ptr<Together>& run = pipelines_[pipeline];
   if (!run || run->generation != plan.generation() || run->step != plan.step()) {
     run = std::make_shared<Together>();
@@ -259,13 +293,21 @@ void ChurnSimulation::BeginExchange(Machine* machine, const control::v1::Reduce&
     run->generation = reduce.generation();
     run->step = reduce.step();
   }
-  run->begun.push_back(machine);
+  const bool counts = std::ranges::count(reduce.pipelines(), machine->pipeline()) > 0;
+  (counts ? run->begun : run->followers).push_back(machine);
+  std::uint32_t shadows = 0;
+  for (const auto& [number, place] : places_) {
+    shadows += place.stage == stage && std::ranges::count(reduce.pipelines(), place.pipeline) == 0;
+  }
   const auto members = static_cast<std::uint32_t>(reduce.pipelines_size());
-  if (run->begun.size() != members) return;
-  const double seconds = clock_.ExchangeSeconds(static_cast<std::uint32_t>(stage), members);
+  if (run->begun.size() != members || run->followers.size() != shadows) return;
+  const double seconds =
+      clock_.ExchangeSeconds(static_cast<std::uint32_t>(stage), members, shadows);
   After(FromSeconds(seconds), [run] {
     if (run->broken) return;
-    for (Machine* member : run->begun) member->ExchangeDone(run->generation, run->step);
+    for (const auto* group : {&run->begun, &run->followers}) {
+      for (Machine* member : *group) member->ExchangeDone(run->generation, run->step);
+    }
   });
 }
 
@@ -301,11 +343,21 @@ void ChurnSimulation::Applied(const control::v1::Apply& apply) {
 void ChurnSimulation::BeginPlan(const control::v1::Plan& plan) {
   generation_ = plan.generation();
   plans_.clear();
+  places_.clear();
+  for (const control::v1::Position& position : plan.positions()) {
+    PeerId peer;
+    std::ranges::copy(position.peer(), peer.key.begin());
+    places_[by_id_.at(peer)->number()] = {static_cast<int>(position.pipeline()),
+                                          static_cast<int>(position.stage()), position.shadow()};
+  }
   ++result_.plans;
   if (plan.in_place()) ++result_.plans_in_place;
   if (plan.resume_step() > ledger_.steps()) return Fail(Internal("a plan resumes at a later step"));
   ledger_.BackTo(plan.resume_step());
   account_.BackTo(plan.resume_step());
+  std::set<std::size_t> placed;
+  for (const auto& [number, place] : places_) placed.insert(number);
+  phase_.Placed(std::move(placed));
 }
 
 // ---- the scheduler
@@ -324,7 +376,6 @@ void ChurnSimulation::Note(const Machine* to, const SchedulerMessage& message) {
       return;
     case SchedulerMessage::kAbort:
       return phase_.Aborted(to == nullptr ? kNobody : to->number(), message.abort());
-    case SchedulerMessage::kRunStatus: return phase_.Needs(message.run_status());
     default: return;
   }
 }
@@ -337,14 +388,6 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
       const auto found = connections_.find(send.connection);
       if (found != connections_.end() && found->second->alive()) found->second->On(send.message);
     });
-  } else if (const auto* plan = std::get_if<scheduler::PlanOut>(&action)) {
-    std::set<std::size_t> placed;
-    for (const auto& pipeline : plan->positions) {
-      for (const PeerId& peer : pipeline) {
-        if (by_id_.contains(peer)) placed.insert(by_id_[peer]->number());
-      }
-    }
-    phase_.Placed(std::move(placed));
   } else if (std::holds_alternative<scheduler::CheckpointComplete>(action)) {
     ++result_.checkpoints;
   } else if (const auto* dropped = std::get_if<scheduler::Disconnect>(&action)) {
@@ -367,8 +410,20 @@ void ChurnSimulation::Feed(const scheduler::Event& event) {
     account_.Unfinished(events_.now());
   }
   if (after == scheduler::RunState::kFailed) Fail(Internal(state_->View(events_.now()).reason));
+  if (after == scheduler::RunState::kTraining) TellPhase();
   phase_.Look(after, events_.now());
   if (after == scheduler::RunState::kTraining && before != after) MayBegin();
+}
+
+// Who has micro-batches in the step in progress.
+void ChurnSimulation::TellPhase() {
+  const auto plan = plans_.find(ledger_.steps());
+  if (plan == plans_.end()) return;
+  std::set<std::size_t> counting;
+  for (const auto& [number, place] : places_) {
+    if (!plan->second.pipelines(place.pipeline).micro_batches().empty()) counting.insert(number);
+  }
+  phase_.Counts(std::move(counting));
 }
 
 void ChurnSimulation::Ticks() {

@@ -49,9 +49,11 @@ double StepClock::Seconds(PipelineWork work) {
   return TimesOf(work).seconds;
 }
 
-double StepClock::ExchangeSeconds(std::uint32_t stage, std::uint32_t members) const {
-  if (members < 2) return 0;
-  const double rounds = 2.0 * (members - 1) / members;
+double StepClock::ExchangeSeconds(std::uint32_t stage, std::uint32_t members,
+                                  std::uint32_t shadows) const {
+  if (members + shadows < 2) return 0;
+  // Contributions to the other members, then the own part of the sums to everybody.
+  const double rounds = (2.0 * (members - 1) + shadows) / members;
   return rounds * 8 * model_.stages[stage].exchange_bytes /
              static_cast<double>(settings_.upload.value) +
          2 * daemon::Seconds(settings_.latency);
@@ -60,7 +62,7 @@ double StepClock::ExchangeSeconds(std::uint32_t stage, std::uint32_t members) co
 double StepClock::PeriodSeconds(double slowest, std::uint32_t members) const {
   double exchange = 0;
   for (std::uint32_t s = 0; s < model_.stages.size(); ++s) {
-    exchange = std::max(exchange, ExchangeSeconds(s, members));
+    exchange = std::max(exchange, ExchangeSeconds(s, members, 0));
   }
   // StepReady, Reduce, SyncDone, Apply.
   return slowest + exchange + 4 * daemon::Seconds(settings_.latency);

@@ -33,8 +33,8 @@ class StepClock {
   const PipelineTimes& TimesOf(const PipelineWork& work);
   // Without bulk beside it.
   double Seconds(PipelineWork work);
-  // Of a stage group of so many members, after the backward.
-  double ExchangeSeconds(std::uint32_t stage, std::uint32_t members) const;
+  // Of a stage group of so many members, after the backward; shadows get the sums, too.
+  double ExchangeSeconds(std::uint32_t stage, std::uint32_t members, std::uint32_t shadows) const;
   // From one Apply to the next, of pipelines the slowest of which takes so long.
   double PeriodSeconds(double slowest, std::uint32_t members) const;
   // What a stage sends in a step.

@@ -25,7 +25,7 @@ void SwarmPhase::Placed(std::set<std::size_t> placed) {
   placed_ = std::move(placed);
   saving_.clear();
   lost_ = false;
-  changed_ = true;
+  planned_ = changed_ = true;
 }
 
 void SwarmPhase::Aborted(std::size_t machine, const control::v1::Abort& abort) {
@@ -39,26 +39,28 @@ void SwarmPhase::Saved(std::size_t machine) {
   if (saving_.erase(machine) > 0) changed_ = true;
 }
 
-void SwarmPhase::Needs(const control::v1::RunStatus& status) {
-  const bool enough = status.peers() >= status.peers_needed();
-  changed_ = changed_ || enough != enough_;
-  enough_ = enough;
+void SwarmPhase::Counts(std::set<std::size_t> counting) {
+  if (counting == counting_) return;
+  counting_ = std::move(counting);
+  changed_ = true;
 }
 
 Spent SwarmPhase::Of(std::size_t machine) const {
   if (!placed_.contains(machine)) return Spent::kIdle;
   switch (state_) {
-    case RunState::kTraining: return lost_ ? Spent::kDetection : Spent::kTraining;
+    case RunState::kTraining:
+      if (!counting_.contains(machine)) return Spent::kTransfer;
+      return lost_ ? Spent::kDetection : Spent::kTraining;
     case RunState::kPreparing: return lost_ ? Spent::kDetection : Spent::kTransfer;
     default: break;
   }
   if (!saving_.empty()) return Spent::kTransfer;
-  return enough_ ? Spent::kDetection : Spent::kIdle;
+  return enough() ? Spent::kDetection : Spent::kIdle;
 }
 
 bool SwarmPhase::Stuck(Duration most, TimePoint now) {
   const bool active = state_ == RunState::kPreparing || state_ == RunState::kTraining;
-  if (active || !saving_.empty() || !enough_ || now - since_ < most) return false;
+  if (active || !saving_.empty() || !enough() || now - since_ < most) return false;
   since_ = now;
   return true;
 }

@@ -16,7 +16,7 @@ namespace shoal::daemon {
 
 class SwarmPhase {
  public:
-  explicit SwarmPhase(Account* account) : account_(*account) {}
+  SwarmPhase(std::size_t stages, Account* account) : stages_(stages), account_(*account) {}
 
   void Come(std::size_t machine, TimePoint now);
   void Go(std::size_t machine, TimePoint now);
@@ -25,7 +25,9 @@ class SwarmPhase {
   void Aborted(std::size_t machine, const control::v1::Abort& abort);
   // What an abort asked of it.
   void Saved(std::size_t machine);
-  void Needs(const control::v1::RunStatus& status);
+  // Of those, who has micro-batches in the step in progress; the others wait for their state, or
+  // for that of others.
+  void Counts(std::set<std::size_t> counting);
   // There are machines enough, and nothing happened for so long. Then the time counts anew.
   bool Stuck(Duration most, TimePoint now);
   // After each event: the account follows.
@@ -33,13 +35,16 @@ class SwarmPhase {
 
  private:
   Spent Of(std::size_t machine) const;
+  // Machines for a pipeline, once there was a plan.
+  bool enough() const { return planned_ && there_.size() >= stages_; }
 
+  const std::size_t stages_;
   Account& account_;
   scheduler::RunState state_ = scheduler::RunState::kWaiting;
-  std::set<std::size_t> there_, placed_;
+  std::set<std::size_t> there_, placed_, counting_;
   std::set<std::size_t> saving_;  // who uploads what the last generation made
   bool lost_ = false;             // somebody of the plan is gone, and the scheduler does not know
-  bool enough_ = false;           // machines for a plan
+  bool planned_ = false;
   bool changed_ = false;
   TimePoint since_{};  // the last change
 };

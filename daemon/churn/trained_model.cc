@@ -63,7 +63,6 @@ void SetConfig(const ChurnSettings& settings, const model::ModelSpec& model,
   config->layers = model.layers();
   config->row_tokens = kTokens;
   config->train_rows = settings.train_rows;
-  config->without_weights = true;
   config->stage_first_layers =
       scheduler::EvenCuts(model.layers(), settings.stages,
                           {static_cast<double>(model.hidden), LayerCost(model), HeadCost(model)});
