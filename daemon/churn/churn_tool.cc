@@ -82,6 +82,9 @@ void AddOptions(CLI::App* app, Asked* asked) {
   app->add_option("--checkpoint-every", s.checkpoint_every, "Steps between checkpoints")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
+  app->add_option("--rank", s.rank, "Of powersgd, the pipelines' exchange")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
   app->add_option("--upload", asked->upload, "Line of a machine")->capture_default_str();
   app->add_option("--download", asked->download, "Line of a machine")->capture_default_str();
   app->add_option("--scheduler-line", asked->scheduler, "Line of the scheduler, each way")

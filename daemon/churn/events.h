@@ -32,6 +32,8 @@ class EventQueue {
     next.run();
     return true;
   }
+  // Nothing is left to happen before.
+  void AdvanceTo(TimePoint when) { now_ = std::max(now_, when); }
 
  private:
   struct Entry {

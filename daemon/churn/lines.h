@@ -31,6 +31,7 @@ class Lines {
   double Cancel(Flow flow);
   // What a node's steps take of its upload, on average.
   void Reserve(Node node, double upload_bps);
+  double RateOf(Flow flow) const { return flows_.at(flow).rate; }  // bits per second
   bool Uploads(Node node) const { return nodes_[node].uploads > 0; }
 
  private:

@@ -127,6 +127,7 @@ void Machine::On(const SchedulerMessage& message) {
 void Machine::EndWork() {
   ++work_;
   busy_ = false;
+  uploads_ = 0;
   plans_.clear();
   double left = 0;
   for (const Lines::Flow flow : std::exchange(flows_, {})) left += owner_.Cancel(flow);
@@ -366,8 +367,12 @@ void Machine::Save(std::uint64_t step, bool upload) {
       steps.erase(steps.begin());
     }
     if (!upload) return Saved(step, false);
+    ++uploads_;
     flows_.push_back(owner_.Upload(this, StateBytes(), [this, step, work = work_] {
-      Guarded(work, [&] { Saved(step, true); });
+      Guarded(work, [&] {
+        --uploads_;
+        Saved(step, true);
+      });
     }));
   });
 }

@@ -61,6 +61,8 @@ class Machine {
   int pipeline() const { return pipeline_; }  // -1: a spare
   int stage() const { return stage_; }
   bool shadow() const { return shadow_; }  // it does not have its stage's whole state yet
+  // While it trains, or when a generation is over.
+  bool uploads_checkpoint() const { return uploads_ > 0; }
   // At its lower boundary, which it receives over, and its upper.
   const Visits& lower() const { return visits_[0]; }
   const Visits& upper() const { return visits_[1]; }
@@ -101,6 +103,7 @@ class Machine {
   std::uint64_t applied_ = 0;
   bool holds_ = false, synced_ = false, busy_ = false;
   bool shadow_ = false;
+  int uploads_ = 0;          // of checkpoints, under way
   double missing_ = 0;       // bytes of a shadow's state
   std::uint64_t asked_ = 0;  // to prepare, so many times
   std::optional<control::v1::Apply> last_apply_;

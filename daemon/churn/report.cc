@@ -56,7 +56,7 @@ std::string DescribeRun(const ChurnReport& report) {
   return "trace " + report.trace + ", factor " + Fixed(report.factor, 2) + ", seed " +
          std::to_string(s.seed) + "\nGPT2-XL, " + std::to_string(s.stages) + " stages x " +
          std::to_string(s.pipelines) + " pipelines, " + std::to_string(s.micro_batches) +
-         " micro-batches each, " + kChurnReplicaMethod + "; per stage up to " +
+         " micro-batches each, " + report.model.config.replica_method + "; per stage up to " +
          FormatBytes(static_cast<std::uint64_t>(MostStateBytes(report.model))) +
          " of state; per micro-batch " + mb + "\nlines " + FormatRate(s.upload) + " up, " +
          FormatRate(s.download) + " down, scheduler " + FormatRate(s.scheduler) + ", machines go " +
@@ -106,7 +106,7 @@ std::string FormatChurnJson(const ChurnReport& report) {
       {"microBatches", s.micro_batches},
       {"rows", s.train_rows},
       {"checkpointEvery", s.checkpoint_every},
-      {"replicaMethod", kChurnReplicaMethod},
+      {"replicaMethod", report.model.config.replica_method},
       {"stateBytes", MostStateBytes(report.model)},
       {"changeBytes", report.model.change_bytes},
       {"firstVisitBytes", report.model.first_bytes},

@@ -62,7 +62,7 @@ class ChurnSimulation final : public Machine::Owner {
     ever_.resize(model_.stages.size());
   }
 
-  Result<ChurnResult> Run();
+  Result<ChurnResult> Run(BalanceCheck check);
 
  private:
   // ---- machines
@@ -105,7 +105,7 @@ class ChurnSimulation final : public Machine::Owner {
     if (status_.ok()) status_ = std::move(status);
   }
   Status Check();
-  ChurnResult Result_();
+  ChurnResult Outcome();
 
   const ChurnTrace& trace_;
   const ChurnSettings settings_;
@@ -135,7 +135,8 @@ class ChurnSimulation final : public Machine::Owner {
   std::map<std::uint32_t, Place> places_;                 // by machine
   std::map<std::uint64_t, control::v1::StepPlan> plans_;  // of the generation, by step
   std::map<int, std::shared_ptr<Together>> pipelines_, groups_;
-  // Of the step in progress, by pipeline: without churn, and with first visits.
+  // Of the step in progress, by pipeline: without churn, and with the first visits that are due to
+  // it.
   std::map<int, std::pair<double, double>> seconds_;
   std::vector<Visits> ever_;  // by boundary: m that somebody had
 
@@ -266,10 +267,12 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
                               const control::v1::StepPlan& plan, int pipeline) {
   std::ranges::sort(run->begun, {}, [](const Machine* machine) { return machine->stage(); });
   PipelineWork work = WorkOf(*run, plan.pipelines(pipeline), false);
-  seconds_[pipeline] = {clock_.Seconds(WorkOf(*run, plan.pipelines(pipeline), true)),
-                        clock_.Seconds(work)};
-  for (const Machine* machine : run->begun) {
-    work.bulk.push_back(lines_.Uploads(nodes_[machine->number()]));
+  PipelineWork usual = WorkOf(*run, plan.pipelines(pipeline), true);
+  for (const Machine* machine : run->begun) usual.bulk.push_back(machine->uploads_checkpoint());
+  work.bulk = usual.bulk;
+  seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(work).seconds};
+  for (std::size_t s = 0; s < run->begun.size(); ++s) {
+    work.bulk[s] = lines_.Uploads(nodes_[run->begun[s]->number()]);
   }
   const PipelineTimes times = clock_.TimesOf(work);
   const auto members = static_cast<std::uint32_t>(std::ranges::count_if(
@@ -455,7 +458,7 @@ Status ChurnSimulation::Check() {
   return Internal("the parts of the time differ from all of it by " + std::to_string(off) + " s");
 }
 
-ChurnResult ChurnSimulation::Result_() {
+ChurnResult ChurnSimulation::Outcome() {
   result_.balance = account_.At(events_.now());
   result_.presence = account_.Presence(events_.now());
   result_.goodput = result_.balance.Share(result_.balance.useful);
@@ -463,11 +466,11 @@ ChurnResult ChurnSimulation::Result_() {
   PipelineWork work;
   work.micro_batches = settings_.micro_batches;
   work.first_visits.resize(model_.stages.size() - 1);
-  result_.step_seconds = clock_.PeriodSeconds(clock_.Seconds(work), settings_.pipelines);
+  result_.step_seconds = clock_.PeriodSeconds(clock_.TimesOf(work).seconds, settings_.pipelines);
   return result_;
 }
 
-Result<ChurnResult> ChurnSimulation::Run() {
+Result<ChurnResult> ChurnSimulation::Run(BalanceCheck check) {
   origin_ = events_.now();
   for (const ChurnEvent& event : trace_.events) {
     events_.At(origin_ + event.at,
@@ -476,22 +479,25 @@ Result<ChurnResult> ChurnSimulation::Run() {
   std::uint64_t checked = 0;
   while (events_.RunNext(origin_ + trace_.length)) {
     if (!status_.ok()) return status_;
-    if (std::exchange(checked, ledger_.steps()) != ledger_.steps()) {
+    const bool stepped = std::exchange(checked, ledger_.steps()) != ledger_.steps();
+    if (stepped || check == BalanceCheck::kAfterEachEvent) {
       SHOAL_RETURN_IF_ERROR(Check());
     }
   }
+  events_.AdvanceTo(origin_ + trace_.length);
   SHOAL_RETURN_IF_ERROR(Check());
-  return Result_();
+  return Outcome();
 }
 
 }  // namespace
 
-Result<ChurnResult> SimulateChurn(const ChurnTrace& trace, const ChurnSettings& settings) {
+Result<ChurnResult> SimulateChurn(const ChurnTrace& trace, const ChurnSettings& settings,
+                                  BalanceCheck check) {
   SHOAL_ASSIGN_OR_RETURN(TrainedModel model, MakeGpt2Xl(settings));
   const dataset::SamplerOptions samples{settings.seed, settings.train_rows,
                                         model.config.micro_batches, model.config.micro_batch_rows};
   SHOAL_ASSIGN_OR_RETURN(StepLedger ledger, StepLedger::Make(samples));
-  return ChurnSimulation(trace, settings, std::move(model), std::move(ledger)).Run();
+  return ChurnSimulation(trace, settings, std::move(model), std::move(ledger)).Run(check);
 }
 
 }  // namespace shoal::daemon

@@ -25,8 +25,11 @@ struct ChurnResult {
   double step_seconds = 0;    // of all places, without churn
 };
 
+enum class BalanceCheck : std::uint8_t { kAfterEachStep, kAfterEachEvent };
+
 // An error is a fault of the scheduler or of the simulation: a step that is counted twice, say.
-Result<ChurnResult> SimulateChurn(const ChurnTrace& trace, const ChurnSettings& settings);
+Result<ChurnResult> SimulateChurn(const ChurnTrace& trace, const ChurnSettings& settings,
+                                  BalanceCheck check = BalanceCheck::kAfterEachStep);
 
 }  // namespace shoal::daemon
 

@@ -44,11 +44,6 @@ const PipelineTimes& StepClock::TimesOf(const PipelineWork& work) {
   return known_[work] = std::move(times);
 }
 
-double StepClock::Seconds(PipelineWork work) {
-  work.bulk.assign(model_.stages.size(), false);
-  return TimesOf(work).seconds;
-}
-
 double StepClock::ExchangeSeconds(std::uint32_t stage, std::uint32_t members,
                                   std::uint32_t shadows) const {
   if (members + shadows < 2) return 0;

@@ -16,7 +16,7 @@ namespace shoal::daemon {
 struct PipelineWork {
   std::uint32_t micro_batches = 0;
   std::vector<std::uint32_t> first_visits;  // by boundary, of its micro-batches
-  std::vector<bool> bulk;                   // by stage: whether bulk shares its upload
+  std::vector<bool> bulk;                   // by stage: whether bulk shares its upload; empty: none
   auto operator<=>(const PipelineWork&) const = default;
 };
 
@@ -31,8 +31,6 @@ class StepClock {
       : model_(model), settings_(settings) {}
 
   const PipelineTimes& TimesOf(const PipelineWork& work);
-  // Without bulk beside it.
-  double Seconds(PipelineWork work);
   // Of a stage group of so many members, after the backward; shadows get the sums, too.
   double ExchangeSeconds(std::uint32_t stage, std::uint32_t members, std::uint32_t shadows) const;
   // From one Apply to the next, of pipelines the slowest of which takes so long.

@@ -19,12 +19,11 @@ constexpr const char* kConfigJson =
 
 constexpr std::uint32_t kTokens = 1024;
 constexpr double kLayersTimed = 6, kForwardMs = 45, kInputMs = 67.5, kWeightsMs = 67.5;
-constexpr double kRank = 16;
 constexpr std::size_t kHashBytes = 32;
 constexpr std::uint64_t kSteps = 100'000'000;  // the trace ends first
 
 // Factors of matrices, all else as it is.
-double ExchangedValues(const model::TensorSpecs& tensors) {
+double ExchangedValues(const model::TensorSpecs& tensors, std::uint32_t rank) {
   double values = 0;
   for (const auto& [name, tensor] : tensors) {
     const auto all = static_cast<double>(model::ValuesOf(tensor));
@@ -33,7 +32,7 @@ double ExchangedValues(const model::TensorSpecs& tensors) {
       continue;
     }
     const auto rows = static_cast<double>(tensor.shape[0]);
-    values += std::min(all, kRank * (rows + all / rows));
+    values += std::min(all, rank * (rows + all / rows));
   }
   return values;
 }
@@ -57,7 +56,7 @@ void SetConfig(const ChurnSettings& settings, const model::ModelSpec& model,
   config->micro_batch_rows = 1;
   config->checkpoint_every = settings.checkpoint_every;
   config->evaluate_every = 0;
-  config->replica_method = kChurnReplicaMethod;
+  config->replica_method = "powersgd:rank=" + std::to_string(settings.rank);
   config->run = RunId{0x5e0a1};
   config->model_config_json = kConfigJson;
   config->layers = model.layers();
@@ -68,7 +67,7 @@ void SetConfig(const ChurnSettings& settings, const model::ModelSpec& model,
                           {static_cast<double>(model.hidden), LayerCost(model), HeadCost(model)});
 }
 
-void SetStages(const model::ModelSpec& model, TrainedModel* trained) {
+void SetStages(const model::ModelSpec& model, std::uint32_t rank, TrainedModel* trained) {
   const std::vector<std::uint32_t>& cuts = trained->config.stage_first_layers;
   const std::uint32_t stages = trained->config.stages;
   for (std::uint32_t s = 0; s < stages; ++s) {
@@ -80,7 +79,7 @@ void SetStages(const model::ModelSpec& model, TrainedModel* trained) {
     if (s + 1 == stages) parts.push_back("head");
     StageCosts costs;
     for (const std::string& part : parts) {
-      costs.exchange_bytes += 4 * ExchangedValues(model.PartTensors(part));
+      costs.exchange_bytes += 4 * ExchangedValues(model.PartTensors(part), rank);
       costs.state_bytes += 3 * static_cast<double>(trained->part_bytes.at(part));
     }
     const double head = s + 1 == stages ? HeadCost(model) / LayerCost(model) : 0;
@@ -138,7 +137,7 @@ Result<TrainedModel> MakeGpt2Xl(const ChurnSettings& settings) {
     add(part, 4 * values);
   }
   add("data", settings.train_rows * kTokens * 4);
-  SetStages(model, &trained);
+  SetStages(model, settings.rank, &trained);
   const double values = static_cast<double>(kTokens) * model.hidden;
   trained.change_bytes = values * kChangeBits / 8;
   trained.first_bytes = values * kFirstBits / 8;
