@@ -16,11 +16,18 @@ Lines::Node Lines::Add(double upload_bps, double download_bps) {
   return static_cast<Node>(nodes_.size() - 1);
 }
 
-Lines::Flow Lines::Start(Node from, Node to, double bytes, std::function<void()> done) {
+void Lines::Count(const Transfer& flow, int change) {
+  const auto by = static_cast<std::uint32_t>(change);  // -1 wraps, as sums do
+  nodes_[flow.from].uploads += by;
+  nodes_[flow.to].downloads += by;
+  if (flow.kind == FlowKind::kState) nodes_[flow.from].state_uploads += by;
+}
+
+Lines::Flow Lines::Start(Node from, Node to, double bytes, FlowKind kind,
+                         std::function<void()> done) {
   Advance();
-  flows_[++last_] = {from, to, bytes * 8, 0, std::move(done)};
-  ++nodes_[from].uploads;
-  ++nodes_[to].downloads;
+  flows_[++last_] = {from, to, bytes * 8, kind, 0, std::move(done)};
+  Count(flows_[last_], 1);
   Share();
   return last_;
 }
@@ -30,19 +37,30 @@ double Lines::Cancel(Flow flow) {
   if (found == flows_.end()) return 0;
   Advance();
   const double left = std::max(found->second.bits, 0.0) / 8;
-  --nodes_[found->second.from].uploads;
-  --nodes_[found->second.to].downloads;
+  Count(found->second, -1);
   flows_.erase(found);
   Share();
   return left;
 }
 
-void Lines::Reserve(Node node, double upload_bps) {
-  if (nodes_[node].reserved_bps == upload_bps) return;
-  nodes_[node].reserved_bps = upload_bps;
-  if (nodes_[node].uploads == 0) return;
+void Lines::Reserve(Node node, double upload_bps, double urgent_bps) {
+  End& end = nodes_[node];
+  if (end.reserved_bps == upload_bps && end.urgent_bps == urgent_bps) return;
+  end.reserved_bps = upload_bps;
+  end.urgent_bps = urgent_bps;
+  if (end.uploads == 0) return;
   Advance();
   Share();
+}
+
+std::uint32_t Lines::StepPercent(Node node) const {
+  const End& end = nodes_[node];
+  if (end.uploads == 0) return 100;
+  if (end.state_uploads == 0) return static_cast<std::uint32_t>(100 * (1 - kFileShare) + 0.5);
+  double rates = 0;
+  for (const auto& [id, flow] : flows_) rates += flow.from == node ? flow.rate : 0;
+  const double left = std::max(1 - rates / end.upload_bps, kActivationShare);
+  return static_cast<std::uint32_t>(20 * left + 0.5) * 5;
 }
 
 void Lines::Advance() {
@@ -59,7 +77,8 @@ void Lines::Share() {
   };
   std::vector<Left> left;
   for (const End& end : nodes_) {
-    const double upload = std::max(end.upload_bps - end.reserved_bps, kBulkShare * end.upload_bps);
+    const double before = end.state_uploads > 0 ? end.urgent_bps : end.reserved_bps;
+    const double upload = std::max(end.upload_bps - before, kFileShare * end.upload_bps);
     left.push_back({upload, end.download_bps, end.uploads, end.downloads});
   }
   std::vector<Transfer*> open;
@@ -108,8 +127,7 @@ void Lines::Look() {
       continue;
     }
     done.push_back(std::move(flow->second.done));
-    --nodes_[flow->second.from].uploads;
-    --nodes_[flow->second.to].downloads;
+    Count(flow->second, -1);
     flow = flows_.erase(flow);
   }
   Share();

@@ -1,6 +1,6 @@
 // Lines: bulk transfers between machines that share their lines fairly, as flows of a fluid: each
-// gets as much as the fullest line on its way allows (max-min). Traffic of steps goes first, as in
-// the peers' queues; what a step leaves, and at least a fifth, carries bulk. Thread: one.
+// gets as much as the fullest line on its way allows (max-min). Beside steps they get what the
+// peers' queues give them (net/links/send_queue.h). Thread: one.
 
 #ifndef SHOAL_DAEMON_CHURN_LINES_H_
 #define SHOAL_DAEMON_CHURN_LINES_H_
@@ -14,9 +14,12 @@
 
 namespace shoal::daemon {
 
-// Of a line's upload, what bulk gets while a step could use all of it: artefacts queue beside
-// activations, behind gradients.
-inline constexpr double kBulkShare = 0.2;
+// Files queue beside activations: of a line's upload they get what steps leave, at least so much.
+inline constexpr double kFileShare = 0.2;
+// State for a shadow goes before activations, behind gradients. Activations have at least so much.
+inline constexpr double kActivationShare = 0.1;
+
+enum class FlowKind : std::uint8_t { kFile, kState };
 
 class Lines {
  public:
@@ -26,26 +29,30 @@ class Lines {
   explicit Lines(EventQueue* events) : events_(*events) {}
 
   Node Add(double upload_bps, double download_bps);
-  Flow Start(Node from, Node to, double bytes, std::function<void()> done);
+  Flow Start(Node from, Node to, double bytes, FlowKind kind, std::function<void()> done);
   // Bytes that have not arrived.
   double Cancel(Flow flow);
-  // What a node's steps take of its upload, on average.
-  void Reserve(Node node, double upload_bps);
+  // What a node's steps take of its upload, on average, and of that all but activations.
+  void Reserve(Node node, double upload_bps, double urgent_bps);
+  // Per cent of its upload that its steps have, in steps of five.
+  std::uint32_t StepPercent(Node node) const;
   double RateOf(Flow flow) const { return flows_.at(flow).rate; }  // bits per second
-  bool Uploads(Node node) const { return nodes_[node].uploads > 0; }
 
  private:
   struct End {
-    double upload_bps, download_bps, reserved_bps = 0;
-    std::uint32_t uploads = 0, downloads = 0;
+    double upload_bps, download_bps, reserved_bps = 0, urgent_bps = 0;
+    std::uint32_t uploads = 0, downloads = 0, state_uploads = 0;
   };
   struct Transfer {
     Node from, to;
     double bits;
+    FlowKind kind;
     double rate = 0;
     std::function<void()> done;
   };
 
+  // A flow is there, or is gone.
+  void Count(const Transfer& flow, int change);
   void Advance();
   void Share();
   void Expect();

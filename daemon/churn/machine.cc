@@ -17,6 +17,7 @@ constexpr double kDiskBytesPerSecond = 5e8;  // saves
 constexpr double kLoadBytesPerSecond = 1e9;  // from files into the card
 constexpr Duration kLinkUp = std::chrono::milliseconds(400);
 constexpr Duration kPrepareTime = std::chrono::seconds(2);
+constexpr double kCaughtUpBytes = 1e6;  // that are nothing
 constexpr std::size_t kCheckpointsKept = 2;
 // Of a step of random weights; what a machine computes does not matter here.
 constexpr double kLossPerLabel = 4;
@@ -183,32 +184,36 @@ void Machine::OnPrepare(const control::v1::Prepare& prepare) {
   flows_.push_back(owner_.Fetch(this, missing, prepared));
 }
 
-// Gets its stage from its group, as long as the plan lasts; the next one may go on with that.
+// Gets its stage from its group, as long as the plan lasts; the next one may go on with that. Who
+// is done with its part takes some of the others'.
 void Machine::CatchUp() {
-  const auto done = [this, work = work_] {
-    Guarded(work, [this] {
-      missing_ = 0;
-      PeerMessage message;
-      message.mutable_caught_up()->set_generation(generation_);
-      message.mutable_caught_up()->set_step(applied_);
-      owner_.Say(this, std::move(message));
+  if (missing_ > kCaughtUpBytes) {
+    flows_ = owner_.CatchUp(this, missing_, [this, work = work_] {
+      Guarded(work, [this] {
+        missing_ = 0;
+        for (const Lines::Flow flow : std::exchange(flows_, {})) missing_ += owner_.Cancel(flow);
+        CatchUp();
+      });
     });
-  };
-  if (missing_ == 0) return done();
-  flows_ = owner_.CatchUp(this, missing_, done);
+    return;
+  }
+  missing_ = 0;
+  PeerMessage message;
+  message.mutable_caught_up()->set_generation(generation_);
+  message.mutable_caught_up()->set_step(applied_);
+  owner_.Say(this, std::move(message));
 }
 
 // What it does not have yet it fetches.
 void Machine::Load(const control::v1::Plan& plan) {
   double missing = 0;
-  for (const auto& artefact : plan.artefacts()) {
-    if (content_.insert(artefact.hash()).second) missing += static_cast<double>(artefact.size());
-  }
-  if (missing == 0) return Ready(true);
-  // Until it is whole it has nothing of it.
   std::vector<std::string> hashes;
-  for (const auto& artefact : plan.artefacts()) hashes.push_back(artefact.hash());
-  for (const std::string& hash : hashes) content_.erase(hash);
+  for (const auto& artefact : plan.artefacts()) {
+    if (content_.contains(artefact.hash())) continue;
+    hashes.push_back(artefact.hash());
+    missing += static_cast<double>(artefact.size());
+  }
+  if (hashes.empty()) return Ready(true);
   flows_.push_back(owner_.Fetch(this, missing, [this, work = work_, hashes] {
     Guarded(work, [&] {
       content_.insert(hashes.begin(), hashes.end());

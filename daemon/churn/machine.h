@@ -33,7 +33,8 @@ class Machine {
     // Bytes between the scheduler and the machine.
     virtual Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) = 0;
     virtual Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) = 0;
-    // Bytes of a stage's state from those of the plan who have it, `done` after all of them.
+    // Bytes of a stage's state, in equal parts from those of the plan who have it; `done` after the
+    // first of these.
     virtual std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
                                              std::function<void()> done) = 0;
     virtual double Cancel(Lines::Flow flow) = 0;

@@ -30,6 +30,7 @@ using scheduler::ConnectionId;
 constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
 constexpr Duration kTickEvery = std::chrono::milliseconds(500);
 constexpr int kConnectRoundTrips = 3;
+constexpr auto kFilePercent = static_cast<std::uint32_t>(100 * (1 - kFileShare) + 0.5);
 constexpr std::size_t kNobody = ~std::size_t{0};
 // The organiser's: a run that is held for a person's decision waits so long for it.
 constexpr Duration kResumeAfter = std::chrono::minutes(5);
@@ -74,17 +75,19 @@ class ChurnSimulation final : public Machine::Owner {
     events_.After(delay, std::move(run));
   }
   Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) override {
-    return lines_.Start(scheduler_node_, nodes_[machine->number()], bytes, std::move(done));
+    return lines_.Start(scheduler_node_, nodes_[machine->number()], bytes, FlowKind::kFile,
+                        std::move(done));
   }
   Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) override {
-    return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, std::move(done));
+    return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, FlowKind::kFile,
+                        std::move(done));
   }
   std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
                                    std::function<void()> done) override;
   double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
   void BeginStep(Machine* machine, const control::v1::StepPlan& plan) override;
   void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) override;
-  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0); }
+  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0, 0); }
 
   // ---- steps
   void RunStep(const std::shared_ptr<Together>& run, const control::v1::StepPlan& plan,
@@ -214,13 +217,10 @@ std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes
       from.push_back(nodes_[number]);
     }
   }
-  const auto open = std::make_shared<std::size_t>(from.size());
   std::vector<Lines::Flow> flows;
   for (const Lines::Node node : from) {
     flows.push_back(lines_.Start(node, nodes_[machine->number()],
-                                 bytes / static_cast<double>(from.size()), [open, done] {
-                                   if (--*open == 0) done();
-                                 }));
+                                 bytes / static_cast<double>(from.size()), FlowKind::kState, done));
   }
   return flows;
 }
@@ -268,11 +268,13 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   std::ranges::sort(run->begun, {}, [](const Machine* machine) { return machine->stage(); });
   PipelineWork work = WorkOf(*run, plan.pipelines(pipeline), false);
   PipelineWork usual = WorkOf(*run, plan.pipelines(pipeline), true);
-  for (const Machine* machine : run->begun) usual.bulk.push_back(machine->uploads_checkpoint());
-  work.bulk = usual.bulk;
+  for (const Machine* machine : run->begun) {
+    usual.percent.push_back(machine->uploads_checkpoint() ? kFilePercent : 100);
+  }
+  work.percent = usual.percent;
   seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(work).seconds};
   for (std::size_t s = 0; s < run->begun.size(); ++s) {
-    work.bulk[s] = lines_.Uploads(nodes_[run->begun[s]->number()]);
+    work.percent[s] = lines_.StepPercent(nodes_[run->begun[s]->number()]);
   }
   const PipelineTimes times = clock_.TimesOf(work);
   const auto members = static_cast<std::uint32_t>(std::ranges::count_if(
@@ -280,8 +282,9 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   for (std::size_t s = 0; s < run->begun.size(); ++s) {
     Machine* const machine = run->begun[s];
     const auto stage = static_cast<std::uint32_t>(s);
-    lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) /
-                                                  clock_.PeriodSeconds(times.seconds, members));
+    const double period = clock_.PeriodSeconds(times.seconds, members);
+    lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period,
+                   clock_.UrgentBits(work, stage, members) / period);
     After(FromSeconds(times.done_seconds[s]), [this, run, machine, seconds = times.seconds] {
       if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, seconds);
     });

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/churn/lines.h"
+#include "daemon/churn/events.h"
 #include "pipeline/core/step_simulation.h"
 
 namespace shoal::daemon {
@@ -30,7 +30,7 @@ const PipelineTimes& StepClock::TimesOf(const PipelineWork& work) {
     stage.forward_bytes = ForwardBytes(work, s);
     stage.backward_bytes = model_.gradient_bytes;
     stage.egress_bps = static_cast<double>(settings_.upload.value);
-    if (s < work.bulk.size() && work.bulk[s]) stage.egress_bps *= 1 - kBulkShare;
+    if (s < work.percent.size()) stage.egress_bps *= work.percent[s] / 100.0;
     stage.latency_ms = Milliseconds(settings_.latency);
     stages.push_back(stage);
   }
@@ -51,7 +51,7 @@ double StepClock::ExchangeSeconds(std::uint32_t stage, std::uint32_t members,
   const double rounds = (2.0 * (members - 1) + shadows) / members;
   return rounds * 8 * model_.stages[stage].exchange_bytes /
              static_cast<double>(settings_.upload.value) +
-         2 * daemon::Seconds(settings_.latency);
+         2 * Seconds(settings_.latency);
 }
 
 double StepClock::PeriodSeconds(double slowest, std::uint32_t members) const {
@@ -60,14 +60,18 @@ double StepClock::PeriodSeconds(double slowest, std::uint32_t members) const {
     exchange = std::max(exchange, ExchangeSeconds(s, members, 0));
   }
   // StepReady, Reduce, SyncDone, Apply.
-  return slowest + exchange + 4 * daemon::Seconds(settings_.latency);
+  return slowest + exchange + 4 * Seconds(settings_.latency);
 }
 
 double StepClock::SentBits(const PipelineWork& work, std::uint32_t stage,
                            std::uint32_t members) const {
-  const auto stages = static_cast<std::uint32_t>(model_.stages.size());
+  const double forward = stage + 1 < model_.stages.size() ? ForwardBytes(work, stage) : 0;
+  return UrgentBits(work, stage, members) + 8 * work.micro_batches * forward;
+}
+
+double StepClock::UrgentBits(const PipelineWork& work, std::uint32_t stage,
+                             std::uint32_t members) const {
   double bytes = 0;
-  if (stage + 1 < stages) bytes += work.micro_batches * ForwardBytes(work, stage);
   if (stage > 0) bytes += work.micro_batches * model_.gradient_bytes;
   if (members > 1) bytes += 2.0 * (members - 1) / members * model_.stages[stage].exchange_bytes;
   return 8 * bytes;

@@ -16,7 +16,7 @@ namespace shoal::daemon {
 struct PipelineWork {
   std::uint32_t micro_batches = 0;
   std::vector<std::uint32_t> first_visits;  // by boundary, of its micro-batches
-  std::vector<bool> bulk;                   // by stage: whether bulk shares its upload; empty: none
+  std::vector<std::uint32_t> percent;       // by stage: of its upload; empty: all of it
   auto operator<=>(const PipelineWork&) const = default;
 };
 
@@ -35,8 +35,9 @@ class StepClock {
   double ExchangeSeconds(std::uint32_t stage, std::uint32_t members, std::uint32_t shadows) const;
   // From one Apply to the next, of pipelines the slowest of which takes so long.
   double PeriodSeconds(double slowest, std::uint32_t members) const;
-  // What a stage sends in a step.
+  // What a stage sends in a step: all, or all but activations.
   double SentBits(const PipelineWork& work, std::uint32_t stage, std::uint32_t members) const;
+  double UrgentBits(const PipelineWork& work, std::uint32_t stage, std::uint32_t members) const;
 
  private:
   double ForwardBytes(const PipelineWork& work, std::uint32_t boundary) const;

@@ -24,11 +24,11 @@ TEST(Lines, AFlowTakesWhatTheSlowerEndAllows) {
   Lab lab;
   const auto a = lab.lines.Add(8e6, 80e6), b = lab.lines.Add(8e6, 4e6);
   double done = 0;
-  lab.lines.Start(a, b, 1e6, [&] { done = lab.now(); });
-  EXPECT_TRUE(lab.lines.Uploads(a));
+  lab.lines.Start(a, b, 1e6, FlowKind::kFile, [&] { done = lab.now(); });
+  EXPECT_EQ(lab.lines.StepPercent(a), 80u);
   lab.RunAll();
   EXPECT_NEAR(done, 2, 1e-6);
-  EXPECT_FALSE(lab.lines.Uploads(a));
+  EXPECT_EQ(lab.lines.StepPercent(a), 100u);
 }
 
 TEST(Lines, FlowsShareALineAndTakeWhatOthersLeave) {
@@ -36,22 +36,38 @@ TEST(Lines, FlowsShareALineAndTakeWhatOthersLeave) {
   const auto a = lab.lines.Add(8e6, 80e6), b = lab.lines.Add(8e6, 2e6),
              c = lab.lines.Add(8e6, 80e6);
   std::vector<double> done(2);
-  lab.lines.Start(a, b, 0.5e6, [&] { done[0] = lab.now(); });   // 2 Mbit/s at most
-  lab.lines.Start(a, c, 1.75e6, [&] { done[1] = lab.now(); });  // 6, then 8
+  lab.lines.Start(a, b, 0.5e6, FlowKind::kFile, [&] { done[0] = lab.now(); });   // 2 Mbit/s at most
+  lab.lines.Start(a, c, 1.75e6, FlowKind::kFile, [&] { done[1] = lab.now(); });  // 6, then 8
   lab.RunAll();
   EXPECT_NEAR(done[0], 2, 1e-6);
   EXPECT_NEAR(done[1], 2 + 2e6 / 8e6, 1e-6);
 }
 
-TEST(Lines, StepsGoFirstButForAFifth) {
+TEST(Lines, StepsGoBeforeFilesButForAFifth) {
   Lab lab;
   const auto a = lab.lines.Add(10e6, 80e6), b = lab.lines.Add(10e6, 80e6);
   double done = 0;
-  lab.lines.Reserve(a, 4e6);
-  lab.lines.Start(a, b, 1.5e6, [&] { done = lab.now(); });
-  lab.events.After(std::chrono::seconds(1), [&] { lab.lines.Reserve(a, 10e6); });
+  lab.lines.Reserve(a, 4e6, 1e6);
+  lab.lines.Start(a, b, 1.5e6, FlowKind::kFile, [&] { done = lab.now(); });
+  lab.events.After(std::chrono::seconds(1), [&] { lab.lines.Reserve(a, 10e6, 1e6); });
   lab.RunAll();
   EXPECT_NEAR(done, 1 + 6e6 / 2e6, 1e-6);
+}
+
+TEST(Lines, StateGoesBeforeActivationsAndBehindGradients) {
+  Lab lab;
+  const auto a = lab.lines.Add(10e6, 80e6), b = lab.lines.Add(10e6, 80e6);
+  const auto c = lab.lines.Add(10e6, 3e6);
+  lab.lines.Reserve(a, 10e6, 4e6);
+  const auto all = lab.lines.Start(a, b, 1e6, FlowKind::kState, [] {});
+  EXPECT_DOUBLE_EQ(lab.lines.RateOf(all), 6e6);
+  EXPECT_EQ(lab.lines.StepPercent(a), 40u);
+  lab.lines.Cancel(all);
+  const auto some = lab.lines.Start(a, c, 1e6, FlowKind::kState, [] {});
+  EXPECT_DOUBLE_EQ(lab.lines.RateOf(some), 3e6);
+  EXPECT_EQ(lab.lines.StepPercent(a), 70u);
+  lab.lines.Reserve(a, 0, 0);
+  EXPECT_EQ(lab.lines.StepPercent(b), 100u);
 }
 
 TEST(Lines, WhatIsCancelledLeavesTheRest) {
@@ -59,8 +75,8 @@ TEST(Lines, WhatIsCancelledLeavesTheRest) {
   const auto a = lab.lines.Add(8e6, 80e6), b = lab.lines.Add(8e6, 80e6);
   bool arrived = false;
   double other = 0;
-  const auto flow = lab.lines.Start(a, b, 1e6, [&] { arrived = true; });
-  lab.lines.Start(a, b, 1e6, [&] { other = lab.now(); });
+  const auto flow = lab.lines.Start(a, b, 1e6, FlowKind::kFile, [&] { arrived = true; });
+  lab.lines.Start(a, b, 1e6, FlowKind::kFile, [&] { other = lab.now(); });
   lab.events.After(std::chrono::seconds(1), [&] {
     EXPECT_NEAR(lab.lines.Cancel(flow), 0.5e6, 1);
     EXPECT_EQ(lab.lines.Cancel(flow), 0);
@@ -89,7 +105,7 @@ TEST(Lines, SharesAreMaxMin) {
     std::vector<Flow> flows;
     for (int i = 0; i < 12; ++i) {
       const Lines::Node from = random() % 6, to = (from + 1 + random() % 5) % 6;
-      flows.push_back({from, to, lab.lines.Start(from, to, 1e9, [] {})});
+      flows.push_back({from, to, lab.lines.Start(from, to, 1e9, FlowKind::kFile, [] {})});
     }
     for (const Flow& flow : flows) {
       const double rate = lab.lines.RateOf(flow.id);
