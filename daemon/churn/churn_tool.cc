@@ -167,7 +167,8 @@ Result<ChurnTrace> Prepare(Asked* asked) {
 }
 
 ExitCode Fail(ExitCode code, const Status& status) {
-  std::cerr << "shoal bench churn: " << status.message() << "\n";
+  std::cerr << "shoal bench churn: " << status.message()
+            << (code == ExitCode::kUsage ? "; see `shoal bench churn --help`\n" : "\n");
   return code;
 }
 
@@ -185,7 +186,8 @@ ExitCode RunChurn(int argc, const char* const* argv) {
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error), ExitCode::kOk;
+    return Fail(ExitCode::kUsage, InvalidArgument(error.what()));
   }
   const Result<ChurnTrace> trace = Prepare(&asked);
   if (!trace.ok()) return Fail(ExitCode::kUsage, trace.status());
