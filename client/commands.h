@@ -56,8 +56,9 @@ ExitCode SwarmEvents(const Target& target, std::uint64_t last);
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments);
 
-// ---- work that shoal-run does: replaces this process by it ----
-ExitCode RunProgram(const std::vector<std::string>& arguments);
+// ---- work that a sibling program does, shoal-run if none is named: it replaces this process ----
+ExitCode RunProgram(const std::vector<std::string>& arguments,
+                    const std::string& name = "shoal-run");
 
 }  // namespace shoal::client
 

@@ -26,6 +26,8 @@ namespace {
 using namespace shoal;
 using namespace shoal::client;
 
+constexpr const char* kDaemonProgram = "shoald";
+
 // Everything that options write into; lives as long as the parse.
 struct Parsed {
   Target peer, swarm;
@@ -385,8 +387,22 @@ void AddChaos(CLI::App* app, Parsed* p) {
   chaos->add_flag("--json", o.json, "Print one JSON object");
 }
 
-// Commands that shoal-run carries out get all further arguments unread, so that its own help and
-// messages hold.
+// A command that another program carries out gets all further arguments unread, so that its own
+// help and messages hold.
+void AddUnread(CLI::App* app, Parsed* p, const char* name, const char* help, const char* program) {
+  CLI::App* command = app->add_subcommand(name, help);
+  command->prefix_command();
+  command->set_help_flag();
+  command->final_callback([p, command, name, program] {
+    p->run = [command, name, program] {
+      std::vector<std::string> arguments = {name};
+      const std::vector<std::string> rest = command->remaining();
+      arguments.insert(arguments.end(), rest.begin(), rest.end());
+      return RunProgram(arguments, program);
+    };
+  });
+}
+
 void AddRunCommands(CLI::App* app, Parsed* p) {
   const std::pair<const char*, const char*> names[] = {
       {"prepare", "Turn a text into token rows"},
@@ -395,19 +411,15 @@ void AddRunCommands(CLI::App* app, Parsed* p) {
       {"eval", "Measure a model directory: perplexity on a prepared file, or exact answers"},
       {"try", "Let a model continue a prompt"},
       {"chat", "Talk with a model in its chat template"}};
-  for (const auto& [name, help] : names) {
-    CLI::App* command = app->add_subcommand(name, help);
-    command->prefix_command();
-    command->set_help_flag();
-    command->final_callback([p, command, name = name] {
-      p->run = [command, name] {
-        std::vector<std::string> arguments = {name};
-        const std::vector<std::string> rest = command->remaining();
-        arguments.insert(arguments.end(), rest.begin(), rest.end());
-        return RunProgram(arguments);
-      };
-    });
-  }
+  for (const auto& [name, help] : names) AddUnread(app, p, name, help, "shoal-run");
+}
+
+void AddBench(CLI::App* app, Parsed* p) {
+  CLI::App* bench = app->add_subcommand("bench", "Measure, without a swarm, what one would do");
+  bench->require_subcommand(1);
+  AddUnread(bench, p, "churn",
+            "Replay machines that come and go: what is left of a run's pace, and where it goes",
+            kDaemonProgram);
 }
 
 // `shoal help swarm init` is `shoal swarm init --help`.
@@ -423,7 +435,10 @@ ExitCode Help(const CLI::App& app, const std::vector<std::string>& words) {
     command = command->get_subcommand(word);
     name += " " + word;
   }
-  if (command->get_help_ptr() == nullptr) return RunProgram({words.front(), "--help"});
+  if (command->get_help_ptr() == nullptr) {
+    const bool bench = words.front() == "bench";
+    return RunProgram({words.back(), "--help"}, bench ? kDaemonProgram : "shoal-run");
+  }
   // Not help(), which would show that of this command while it is the one that was parsed.
   std::cout << command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
   return ExitCode::kOk;
@@ -451,6 +466,7 @@ int main(int argc, char** argv) {
   AddStoreCommands(&app, &parsed);
   AddSwarmCommands(&app, &parsed);
   AddRunCommands(&app, &parsed);
+  AddBench(&app, &parsed);
   AddHelp(&app, &parsed);
   Add(&app, &parsed, "version", "Version of the programs", [&parsed] {
     return Version(parsed.json);

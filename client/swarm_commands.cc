@@ -165,8 +165,8 @@ ExitCode SwarmCommand(const Target& target, const std::string& name,
   return ExitCode::kOk;
 }
 
-ExitCode RunProgram(const std::vector<std::string>& arguments) {
-  const Result<std::string> program = FindProgram("shoal-run");
+ExitCode RunProgram(const std::vector<std::string>& arguments, const std::string& name) {
+  const Result<std::string> program = FindProgram(name);
   if (!program.ok()) return Fail(program.status());
   std::vector<std::string> command = {*program};
   command.insert(command.end(), arguments.begin(), arguments.end());

@@ -10,6 +10,7 @@
 #include "common/process/waiting_threads.h"
 #include "common/trace.h"
 #include "daemon/args.h"
+#include "daemon/churn/churn_tool.h"
 #include "daemon/devices_json.h"
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
@@ -53,6 +54,9 @@ int main(int argc, char** argv) {
   }
   if (argc > 1 && std::strcmp(argv[1], "simulate") == 0) {
     return static_cast<int>(daemon::RunSimulate(argc - 2, argv + 2));
+  }
+  if (argc > 1 && std::strcmp(argv[1], "churn") == 0) {
+    return static_cast<int>(daemon::RunChurn(argc - 2, argv + 2));
   }
   ExitCode exit_code = ExitCode::kOk;
   const auto args = daemon::ReadArgs(argc, argv, &exit_code);

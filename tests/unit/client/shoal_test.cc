@@ -68,9 +68,9 @@ TEST_F(Shoal, HelpNamesEveryCommand) {
   const Outcome run = Start("--help");
   EXPECT_EQ(run.exit, 0);
   for (const char* command :
-       {"demo",   "prepare", "init-model", "convert", "swarm",  "join", "status",
-        "top",    "pause",   "resume",     "leave",   "set",    "logs", "version",
-        "doctor", "eval",    "try",        "chat",    "health", "store"}) {
+       {"demo",   "prepare", "init-model", "convert", "swarm",  "join",  "status",
+        "top",    "pause",   "resume",     "leave",   "set",    "logs",  "version",
+        "doctor", "eval",    "try",        "chat",    "health", "store", "bench"}) {
     EXPECT_THAT(run.out, HasSubstr("\n  " + std::string(command) + " ")) << command;
   }
   EXPECT_EQ(Start("demo --help").exit, 0);
@@ -126,6 +126,20 @@ TEST_F(Shoal, WrongUsageOfWhatShoalRunDoesIsOneLine) {
     EXPECT_THAT(run.error, AllOf(StartsWith("shoal-run: "), HasSubstr(" --help`"))) << arguments;
     EXPECT_EQ(std::count(run.error.begin(), run.error.end(), '\n'), 1) << run.error;
   }
+}
+
+TEST_F(Shoal, BenchChurnIsWhatShoaldDoes) {
+  EXPECT_EQ(Start("bench").exit, 2);
+  const Outcome wrong = Start("bench churn --fly");
+  EXPECT_EQ(wrong.exit, 2);
+  EXPECT_THAT(wrong.error, AllOf(StartsWith("shoal bench churn: "), HasSubstr("--fly"),
+                                 HasSubstr("`shoal bench churn --help`")));
+  EXPECT_THAT(Start("help bench churn").out, HasSubstr("shoal bench churn --trace g4dn_2020.csv"));
+  const Outcome churn = Start(
+      "bench churn --kill-every 5m --machines 4 --for 10m --stages 2 --micro-batches 2 --rows 8 "
+      "--json");
+  EXPECT_EQ(churn.exit, 0) << churn.error;
+  EXPECT_THAT(churn.out, HasSubstr("\"goodput\""));
 }
 
 TEST_F(Shoal, WrongUsageNamesTheHelpToRead) {

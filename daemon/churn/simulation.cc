@@ -1,0 +1,506 @@
+#include "daemon/churn/simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "daemon/churn/events.h"
+#include "daemon/churn/lines.h"
+#include "daemon/churn/machine.h"
+#include "daemon/churn/step_clock.h"
+#include "daemon/churn/step_ledger.h"
+#include "daemon/churn/swarm_phase.h"
+#include "daemon/churn/visits.h"
+#include "scheduler/swarm/swarm_state.h"
+
+namespace shoal::daemon {
+namespace {
+
+using control::v1::SchedulerMessage;
+using scheduler::ConnectionId;
+
+constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
+constexpr Duration kTickEvery = std::chrono::milliseconds(500);
+constexpr int kConnectRoundTrips = 3;
+constexpr auto kFilePercent = static_cast<std::uint32_t>(100 * (1 - kFileShare) + 0.5);
+constexpr std::size_t kNobody = ~std::size_t{0};
+// The organiser's: a run that is held for a person's decision waits so long for it.
+constexpr Duration kResumeAfter = std::chrono::minutes(5);
+constexpr Duration kReconnectAfter = std::chrono::seconds(1);
+// The sum of the parts is that of doubles.
+constexpr double kBalanceTolerance = 1e-6;
+
+// Something that several machines do together: it begins when all are there.
+struct Together {
+  std::uint64_t generation = 0, step = 0;
+  std::vector<Machine*> begun;
+  std::vector<Machine*> followers;  // shadows, which only get what comes out
+  bool broken = false;              // one of them is gone
+};
+
+class ChurnSimulation final : public Machine::Owner {
+ public:
+  ChurnSimulation(const ChurnTrace& trace, const ChurnSettings& settings, TrainedModel model,
+                  StepLedger ledger)
+      : trace_(trace),
+        settings_(settings),
+        model_(std::move(model)),
+        lines_(&events_),
+        clock_(model_, settings_),
+        ledger_(std::move(ledger)),
+        state_(scheduler::NewSwarmState(model_.config, model_.initial, kSecret)),
+        phase_(model_.stages.size(), &account_) {
+    const auto rate = static_cast<double>(settings.scheduler.value);
+    scheduler_node_ = lines_.Add(rate, rate);
+    ever_.resize(model_.stages.size());
+  }
+
+  Result<ChurnResult> Run(BalanceCheck check);
+
+ private:
+  // ---- machines
+  void Come(std::uint32_t number);
+  void Go(std::uint32_t number);
+  void Connect(Machine* machine);
+  void Say(Machine* machine, control::v1::PeerMessage message) override;
+  void After(Duration delay, std::function<void()> run) override {
+    events_.After(delay, std::move(run));
+  }
+  Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) override {
+    return lines_.Start(scheduler_node_, nodes_[machine->number()], bytes, FlowKind::kFile,
+                        std::move(done));
+  }
+  Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) override {
+    return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, FlowKind::kFile,
+                        std::move(done));
+  }
+  std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
+                                   std::function<void()> done) override;
+  double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
+  void BeginStep(Machine* machine, const control::v1::StepPlan& plan) override;
+  void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) override;
+  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0, 0); }
+
+  // ---- steps
+  void RunStep(const std::shared_ptr<Together>& run, const control::v1::StepPlan& plan,
+               int pipeline);
+  PipelineWork WorkOf(const Together& run, const control::v1::PipelinePlan& plan, bool ever) const;
+  void Applied(const control::v1::Apply& apply);
+  void BeginPlan(const control::v1::Plan& plan);
+  void Break(const Machine& machine);
+
+  // ---- the scheduler
+  void Feed(const scheduler::Event& event);
+  void Take(const scheduler::Action& action);
+  void Note(const Machine* to, const SchedulerMessage& message);
+  void Ticks();
+  void MayBegin();
+  void TellPhase();
+  void Fail(Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+  Status Check();
+  ChurnResult Outcome();
+
+  const ChurnTrace& trace_;
+  const ChurnSettings settings_;
+  const TrainedModel model_;
+  EventQueue events_;
+  Lines lines_;
+  StepClock clock_;
+  StepLedger ledger_;
+  Account account_;
+  std::unique_ptr<scheduler::SwarmState> state_;
+  SwarmPhase phase_;
+  Lines::Node scheduler_node_ = 0;
+
+  std::map<std::uint32_t, std::unique_ptr<Machine>> machines_;
+  std::map<std::uint32_t, Lines::Node> nodes_;
+  std::map<PeerId, Machine*> by_id_;
+  std::map<ConnectionId, Machine*> connections_;  // as the scheduler knows them
+  std::map<const Machine*, ConnectionId> connection_of_;
+  ConnectionId last_connection_ = 0;
+  bool ticking_ = false;
+
+  struct Place {
+    int pipeline = 0, stage = 0;
+    bool shadow = false;
+  };
+  std::uint64_t generation_ = 0;
+  std::map<std::uint32_t, Place> places_;                 // by machine
+  std::map<std::uint64_t, control::v1::StepPlan> plans_;  // of the generation, by step
+  std::map<int, std::shared_ptr<Together>> pipelines_, groups_;
+  // Of the step in progress, by pipeline: without churn, and with the first visits that are due to
+  // it.
+  std::map<int, std::pair<double, double>> seconds_;
+  std::vector<Visits> ever_;  // by boundary: m that somebody had
+
+  TimePoint origin_{};
+  std::optional<TimePoint> begun_;
+  ChurnResult result_;
+  Status status_;
+};
+
+// ---- machines
+
+void ChurnSimulation::Come(std::uint32_t number) {
+  auto machine = std::make_unique<Machine>(number, model_, settings_, this);
+  nodes_[number] = lines_.Add(static_cast<double>(settings_.upload.value),
+                              static_cast<double>(settings_.download.value));
+  by_id_[machine->id()] = machine.get();
+  ++result_.comings;
+  phase_.Come(number, events_.now());
+  Machine* const connects = machine.get();
+  machines_[number] = std::move(machine);
+  After(2 * kConnectRoundTrips * settings_.latency, [this, connects] { Connect(connects); });
+}
+
+void ChurnSimulation::Connect(Machine* machine) {
+  if (!machine->alive()) return;
+  const ConnectionId connection = ++last_connection_;
+  connections_[connection] = machine;
+  connection_of_[machine] = connection;
+  Feed(scheduler::PeerConnected{connection, machine->id(), "10.0.0.1"});
+  machine->Connected(kSecret);
+  if (!std::exchange(ticking_, true)) Ticks();
+}
+
+void ChurnSimulation::Go(std::uint32_t number) {
+  Machine* const machine = machines_.at(number).get();
+  ++result_.deaths;
+  Break(*machine);
+  machine->Gone();
+  phase_.Go(number, events_.now());
+  if (settings_.silent || !connection_of_.contains(machine)) return;
+  After(settings_.latency, [this, connection = connection_of_[machine]] {
+    if (connections_.erase(connection) > 0) {
+      Feed(scheduler::PeerDisconnected{connection, "connection reset"});
+    }
+  });
+}
+
+void ChurnSimulation::Say(Machine* machine, control::v1::PeerMessage message) {
+  if (message.has_checkpoint_done()) phase_.Saved(machine->number());
+  After(settings_.latency,
+        [this, connection = connection_of_[machine], message = std::move(message)] {
+          if (connections_.contains(connection)) {
+            Feed(scheduler::PeerMessageReceived{connection, message});
+          }
+        });
+}
+
+// What it does with others comes to no end.
+void ChurnSimulation::Break(const Machine& machine) {
+  for (auto* const runs : {&pipelines_, &groups_}) {
+    for (auto& [index, run] : *runs) {
+      const bool member =
+          runs == &pipelines_ ? index == machine.pipeline() : index == machine.stage();
+      if (member) run->broken = true;
+    }
+  }
+}
+
+// From all members of the stage that have it, to equal parts.
+std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes,
+                                                  std::function<void()> done) {
+  std::vector<Lines::Node> from;
+  for (const auto& [number, place] : places_) {
+    if (place.stage == machine->stage() && !place.shadow && machines_.at(number)->alive()) {
+      from.push_back(nodes_[number]);
+    }
+  }
+  std::vector<Lines::Flow> flows;
+  for (const Lines::Node node : from) {
+    flows.push_back(lines_.Start(node, nodes_[machine->number()],
+                                 bytes / static_cast<double>(from.size()), FlowKind::kState, done));
+  }
+  return flows;
+}
+
+// ---- steps
+
+void ChurnSimulation::BeginStep(Machine* machine, const control::v1::StepPlan& plan) {
+  const int pipeline = machine->pipeline();
+  if (plan.pipelines(pipeline).micro_batches().empty()) {
+    return After(Duration::zero(), [machine, generation = plan.generation(), step = plan.step()] {
+      machine->StepDone(generation, step, 0);
+    });
+  }
+  std::shared_ptr<Together>& run = pipelines_[pipeline];
+  if (!run || run->generation != plan.generation() || run->step != plan.step()) {
+    run = std::make_shared<Together>();
+    run->generation = plan.generation();
+    run->step = plan.step();
+  }
+  run->begun.push_back(machine);
+  if (run->begun.size() == model_.stages.size()) RunStep(run, plan, pipeline);
+}
+
+// A sample's m counts if both ends have that of the same step; `ever`: if anybody ever had it.
+PipelineWork ChurnSimulation::WorkOf(const Together& run, const control::v1::PipelinePlan& plan,
+                                     bool ever) const {
+  PipelineWork work;
+  work.micro_batches = static_cast<std::uint32_t>(plan.micro_batches_size());
+  work.first_visits.resize(model_.stages.size() - 1);
+  for (std::size_t b = 0; b + 1 < model_.stages.size(); ++b) {
+    for (const auto& batch : plan.micro_batches()) {
+      for (const std::uint64_t sample : batch.samples()) {
+        const std::uint32_t sent = run.begun[b]->upper().Of(sample);
+        const bool known = ever ? ever_[b].Of(sample) > 0
+                                : sent > 0 && sent == run.begun[b + 1]->lower().Of(sample);
+        if (!known) ++work.first_visits[b];
+      }
+    }
+  }
+  return work;
+}
+
+void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
+                              const control::v1::StepPlan& plan, int pipeline) {
+  std::ranges::sort(run->begun, {}, [](const Machine* machine) { return machine->stage(); });
+  PipelineWork work = WorkOf(*run, plan.pipelines(pipeline), false);
+  PipelineWork usual = WorkOf(*run, plan.pipelines(pipeline), true);
+  for (const Machine* machine : run->begun) {
+    usual.percent.push_back(machine->uploads_checkpoint() ? kFilePercent : 100);
+  }
+  work.percent = usual.percent;
+  seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(work).seconds};
+  for (std::size_t s = 0; s < run->begun.size(); ++s) {
+    work.percent[s] = lines_.StepPercent(nodes_[run->begun[s]->number()]);
+  }
+  const PipelineTimes times = clock_.TimesOf(work);
+  const auto members = static_cast<std::uint32_t>(std::ranges::count_if(
+      plan.pipelines(), [](const auto& p) { return p.micro_batches_size() > 0; }));
+  for (std::size_t s = 0; s < run->begun.size(); ++s) {
+    Machine* const machine = run->begun[s];
+    const auto stage = static_cast<std::uint32_t>(s);
+    const double period = clock_.PeriodSeconds(times.seconds, members);
+    lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period,
+                   clock_.UrgentBits(work, stage, members) / period);
+    After(FromSeconds(times.done_seconds[s]), [this, run, machine, seconds = times.seconds] {
+      if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, seconds);
+    });
+  }
+}
+
+void ChurnSimulation::BeginExchange(Machine* machine, const control::v1::Reduce& reduce) {
+  const int stage = machine->stage();
+  std::shared_ptr<Together>& run = groups_[stage];
+  if (!run || run->generation != reduce.generation() || run->step != reduce.step()) {
+    run = std::make_shared<Together>();
+    run->generation = reduce.generation();
+    run->step = reduce.step();
+  }
+  const bool counts = std::ranges::count(reduce.pipelines(), machine->pipeline()) > 0;
+  (counts ? run->begun : run->followers).push_back(machine);
+  std::uint32_t shadows = 0;
+  for (const auto& [number, place] : places_) {
+    shadows += place.stage == stage && std::ranges::count(reduce.pipelines(), place.pipeline) == 0;
+  }
+  const auto members = static_cast<std::uint32_t>(reduce.pipelines_size());
+  if (run->begun.size() != members || run->followers.size() != shadows) return;
+  const double seconds =
+      clock_.ExchangeSeconds(static_cast<std::uint32_t>(stage), members, shadows);
+  After(FromSeconds(seconds), [run] {
+    if (run->broken) return;
+    for (const auto* group : {&run->begun, &run->followers}) {
+      for (Machine* member : *group) member->ExchangeDone(run->generation, run->step);
+    }
+  });
+}
+
+void ChurnSimulation::Applied(const control::v1::Apply& apply) {
+  const auto plan = plans_.find(apply.step());
+  if (plan == plans_.end()) return Fail(Internal("a step was applied without its plan"));
+  if (Status status = ledger_.Applied(plan->second); !status.ok()) return Fail(std::move(status));
+  StepWorth worth;
+  worth.step = apply.step();
+  std::uint32_t pipelines = 0;
+  double slowest = 0, slowest_with_first = 0;
+  for (int p = 0; p < plan->second.pipelines_size(); ++p) {
+    const auto& batches = plan->second.pipelines(p).micro_batches();
+    if (batches.empty()) continue;
+    ++pipelines;
+    worth.micro_batches += static_cast<std::uint32_t>(batches.size());
+    slowest = std::max(slowest, seconds_[p].first);
+    slowest_with_first = std::max(slowest_with_first, seconds_[p].second);
+    for (const auto& batch : batches) {
+      for (const std::uint64_t sample : batch.samples()) {
+        for (Visits& visits : ever_) visits.Set(sample, apply.step() + 1);
+      }
+    }
+  }
+  worth.machines = pipelines * static_cast<std::uint32_t>(model_.stages.size());
+  worth.seconds = clock_.PeriodSeconds(slowest, pipelines);
+  worth.first_seconds = slowest_with_first - slowest;
+  account_.Applied(worth, events_.now());
+  plans_.erase(plans_.begin(), std::next(plan));
+  MayBegin();
+}
+
+void ChurnSimulation::BeginPlan(const control::v1::Plan& plan) {
+  generation_ = plan.generation();
+  plans_.clear();
+  places_.clear();
+  for (const control::v1::Position& position : plan.positions()) {
+    PeerId peer;
+    std::ranges::copy(position.peer(), peer.key.begin());
+    places_[by_id_.at(peer)->number()] = {static_cast<int>(position.pipeline()),
+                                          static_cast<int>(position.stage()), position.shadow()};
+  }
+  ++result_.plans;
+  if (plan.in_place()) ++result_.plans_in_place;
+  if (plan.resume_step() > ledger_.steps()) return Fail(Internal("a plan resumes at a later step"));
+  ledger_.BackTo(plan.resume_step());
+  account_.BackTo(plan.resume_step());
+  std::set<std::size_t> placed;
+  for (const auto& [number, place] : places_) placed.insert(number);
+  phase_.Placed(std::move(placed));
+}
+
+// ---- the scheduler
+
+// What the scheduler says is noted when it says it, once, whoever it says it to.
+void ChurnSimulation::Note(const Machine* to, const SchedulerMessage& message) {
+  switch (message.kind_case()) {
+    case SchedulerMessage::kPlan:
+      if (message.plan().generation() > generation_) BeginPlan(message.plan());
+      return;
+    case SchedulerMessage::kStepPlan:
+      plans_[message.step_plan().step()] = message.step_plan();
+      return;
+    case SchedulerMessage::kApply:
+      if (message.apply().step() == ledger_.steps()) Applied(message.apply());
+      return;
+    case SchedulerMessage::kAbort:
+      return phase_.Aborted(to == nullptr ? kNobody : to->number(), message.abort());
+    default: return;
+  }
+}
+
+void ChurnSimulation::Take(const scheduler::Action& action) {
+  if (const auto* send = std::get_if<scheduler::SendTo>(&action)) {
+    const auto to = connections_.find(send->connection);
+    Note(to == connections_.end() ? nullptr : to->second, send->message);
+    After(settings_.latency, [this, send = *send] {
+      const auto found = connections_.find(send.connection);
+      if (found != connections_.end() && found->second->alive()) found->second->On(send.message);
+    });
+  } else if (std::holds_alternative<scheduler::CheckpointComplete>(action)) {
+    ++result_.checkpoints;
+  } else if (const auto* dropped = std::get_if<scheduler::Disconnect>(&action)) {
+    const auto found = connections_.find(dropped->connection);
+    if (found == connections_.end()) return;
+    Machine* const machine = found->second;
+    connections_.erase(found);
+    if (!machine->alive()) return;
+    machine->Disconnected();
+    After(kReconnectAfter, [this, machine] { Connect(machine); });
+  }
+}
+
+void ChurnSimulation::Feed(const scheduler::Event& event) {
+  const scheduler::RunState before = state_->run_state();
+  const std::vector<scheduler::Action> actions = state_->Handle(event, events_.now());
+  for (const scheduler::Action& action : actions) Take(action);
+  const scheduler::RunState after = state_->run_state();
+  if (before == scheduler::RunState::kTraining && after != before) {
+    account_.Unfinished(events_.now());
+  }
+  if (after == scheduler::RunState::kFailed) Fail(Internal(state_->View(events_.now()).reason));
+  if (after == scheduler::RunState::kTraining) TellPhase();
+  phase_.Look(after, events_.now());
+  if (after == scheduler::RunState::kTraining && before != after) MayBegin();
+}
+
+// Who has micro-batches in the step in progress.
+void ChurnSimulation::TellPhase() {
+  const auto plan = plans_.find(ledger_.steps());
+  if (plan == plans_.end()) return;
+  std::set<std::size_t> counting;
+  for (const auto& [number, place] : places_) {
+    if (!plan->second.pipelines(place.pipeline).micro_batches().empty()) counting.insert(number);
+  }
+  phase_.Counts(std::move(counting));
+}
+
+void ChurnSimulation::Ticks() {
+  if (connections_.empty()) {
+    ticking_ = false;
+    return;
+  }
+  Feed(scheduler::Tick{});
+  if (phase_.Stuck(kResumeAfter, events_.now())) {
+    ++result_.resumed;
+    Feed(scheduler::AdminCommand{scheduler::AdminCommand::Kind::kResume});
+  }
+  After(kTickEvery, [this] { Ticks(); });
+}
+
+// What comes before the first step does not count: it would be the same without churn. Nor does
+// what comes before the last step that begins while the trace warms up.
+void ChurnSimulation::MayBegin() {
+  if (begun_ && events_.now() > origin_ + trace_.measured_from) return;
+  begun_ = events_.now();
+  account_.Begin(ledger_.steps(), events_.now());
+  result_ = {};
+}
+
+Status ChurnSimulation::Check() {
+  const Balance balance = account_.At(events_.now());
+  const double off = std::abs(balance.Parts() - balance.all);
+  if (off <= kBalanceTolerance * std::max(balance.all, 1.0)) return Status::Ok();
+  return Internal("the parts of the time differ from all of it by " + std::to_string(off) + " s");
+}
+
+ChurnResult ChurnSimulation::Outcome() {
+  result_.balance = account_.At(events_.now());
+  result_.presence = account_.Presence(events_.now());
+  result_.goodput = result_.balance.Share(result_.balance.useful);
+  result_.measured_seconds = Seconds(origin_ + trace_.length - begun_.value_or(origin_));
+  PipelineWork work;
+  work.micro_batches = settings_.micro_batches;
+  work.first_visits.resize(model_.stages.size() - 1);
+  result_.step_seconds = clock_.PeriodSeconds(clock_.TimesOf(work).seconds, settings_.pipelines);
+  return result_;
+}
+
+Result<ChurnResult> ChurnSimulation::Run(BalanceCheck check) {
+  origin_ = events_.now();
+  for (const ChurnEvent& event : trace_.events) {
+    events_.At(origin_ + event.at,
+               [this, event] { event.comes ? Come(event.machine) : Go(event.machine); });
+  }
+  std::uint64_t checked = 0;
+  while (events_.RunNext(origin_ + trace_.length)) {
+    if (!status_.ok()) return status_;
+    const bool stepped = std::exchange(checked, ledger_.steps()) != ledger_.steps();
+    if (stepped || check == BalanceCheck::kAfterEachEvent) {
+      SHOAL_RETURN_IF_ERROR(Check());
+    }
+  }
+  events_.AdvanceTo(origin_ + trace_.length);
+  SHOAL_RETURN_IF_ERROR(Check());
+  return Outcome();
+}
+
+}  // namespace
+
+Result<ChurnResult> SimulateChurn(const ChurnTrace& trace, const ChurnSettings& settings,
+                                  BalanceCheck check) {
+  SHOAL_ASSIGN_OR_RETURN(TrainedModel model, MakeGpt2Xl(settings));
+  const dataset::SamplerOptions samples{settings.seed, settings.train_rows,
+                                        model.config.micro_batches, model.config.micro_batch_rows};
+  SHOAL_ASSIGN_OR_RETURN(StepLedger ledger, StepLedger::Make(samples));
+  return ChurnSimulation(trace, settings, std::move(model), std::move(ledger)).Run(check);
+}
+
+}  // namespace shoal::daemon
