@@ -47,6 +47,8 @@ inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
 // For more peers to come before a run whose steps nobody holds goes on with fewer pipelines.
 inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
+// After the last member was lost of those that go together, the others go on.
+inline constexpr Duration kLostTogether = std::chrono::milliseconds(500);
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
 inline constexpr std::uint32_t kInPlaceTries = 3;                        // from the same step
 inline constexpr Duration kRestartGrace = std::chrono::seconds(15);

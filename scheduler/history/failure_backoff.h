@@ -16,7 +16,7 @@ class FailureBackoff {
   void CountFailure(std::uint64_t step, TimePoint now);
   // The next plan waits as after a first failure, without counting as one.
   void Wait(TimePoint now);
-  void PlanAtOnce(TimePoint now) { not_before_ = now; }
+  void PlanAt(TimePoint time) { not_before_ = time; }
   // Somebody ordered to try again.
   void Reset(TimePoint now);
 

@@ -101,7 +101,8 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
 // Whether the next generation can have those who hold the step as they are: all positions, or at
 // least every stage where members may come and go.
 bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
-  return (covered.all || (in_place_ && covered.stays)) && !history_.held();
+  const bool left = step_ < config_.steps;  // else there is only a checkpoint to be made
+  return left && (covered.all || (in_place_ && covered.stays)) && !history_.held();
 }
 
 StepsFate HeldSteps::Decide() {

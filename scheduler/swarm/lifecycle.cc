@@ -110,17 +110,21 @@ void Lifecycle::PlanAgain(const std::string& cause, const Keep& keep) {
   PlanAtOnce();
 }
 
-// Where the others go on with what they hold they do so at once, and nothing has failed.
+// Where the others go on with what they hold, nothing has failed.
 void Lifecycle::Lost(const std::string& cause) {
   if (active()) {
     if (!EndOrHold(cause, {})) return;
-    return fate_ == StepsFate::kKept ? PlanAtOnce() : CountFailure(cause);
+    return fate_ == StepsFate::kKept ? PlanSoon() : CountFailure(cause);
   }
   if (state_ != RunState::kPaused || history_.held()) return;
   SetCauseWithSteps(cause);
   if (!std::exchange(cause_final_, true)) StoreEnd(cause);
-  if (fate_ == StepsFate::kKept) PlanAtOnce();
+  if (fate_ == StepsFate::kKept) PlanSoon();
 }
+
+// Machines that go together are heard of one after the other, and what is left of their pipelines
+// may make one.
+void Lifecycle::PlanSoon() { backoff_.PlanAt(reaction_.now() + kLostTogether); }
 
 void Lifecycle::Confirm(const std::string& cause) {
   if (active()) return Interrupt(cause);

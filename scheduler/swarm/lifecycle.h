@@ -72,7 +72,7 @@ class Lifecycle {
 
   bool MayPlan() const;
   // The next plan does not wait for the time after an interruption.
-  void PlanAtOnce() { backoff_.PlanAtOnce(reaction_.now()); }
+  void PlanAtOnce() { backoff_.PlanAt(reaction_.now()); }
   // False: the event has no meaning in this state.
   bool Enter(RunEvent event);
   // The run has all its steps. False: it had them before.
@@ -126,6 +126,7 @@ class Lifecycle {
   bool EndOrHold(const std::string& cause, const Keep& keep);
   void SetCauseWithSteps(const std::string& cause);
   void CountFailure(const std::string& cause);
+  void PlanSoon();
   void StoreEnd(const std::string& cause);
 
   const RunConfig& config_;

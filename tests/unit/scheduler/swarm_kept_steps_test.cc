@@ -61,6 +61,37 @@ TEST(KeptStepsTest, NoStepIsLostWhereEveryStageHasAMemberLeft) {
   }
 }
 
+// Behind the last step there is only its checkpoint to be made, in no further generation.
+TEST(KeptStepsTest, TheLastStepIsSavedWhereItsCheckpointBroke) {
+  for (const std::uint32_t pipelines : {1u, 2u}) {
+    RunConfig config = SimConfig(2, pipelines);
+    config.steps = 5;
+    SimSwarm swarm(config, 336);
+    const std::size_t peers = std::size_t{2} * pipelines;
+    for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
+    bool mute = true;
+    for (std::size_t i = 0; i < peers; ++i) {
+      swarm.Peer(i).filter = [&mute](PeerMessage* message) {
+        return !mute || !message->has_checkpoint_done();
+      };
+    }
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+    swarm.RunFor(std::chrono::seconds(9));
+    mute = false;
+    const std::size_t lower = PeerAt(&swarm, peers, 0, 0), upper = PeerAt(&swarm, peers, 0, 1);
+    PeerMessage message;
+    message.mutable_link_broken()->set_generation(swarm.View().generation);
+    const PeerId& other = swarm.Peer(upper).id;
+    message.mutable_link_broken()->set_peer(other.key.data(), other.key.size());
+    message.mutable_link_broken()->set_error("reset");
+    swarm.Say(lower, message);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished, std::chrono::minutes(2)))
+        << swarm.View().reason;
+    EXPECT_EQ(swarm.View().generation, 1u);
+    EXPECT_EQ(swarm.View().losses.size(), 5u);
+  }
+}
+
 // A broken link kills nobody: one pipeline loses nothing either.
 TEST(KeptStepsTest, NoStepIsLostWithALink) {
   SimSwarm swarm(SimConfig(3, 1), 331);

@@ -39,7 +39,7 @@ TEST(FailureBackoff, GivesUpWithoutProgressOnly) {
   backoff.Wait(now);
   EXPECT_FALSE(backoff.MayPlan(now));
   EXPECT_EQ(backoff.failures(), 0u);
-  backoff.PlanAtOnce(now);
+  backoff.PlanAt(now);
   EXPECT_TRUE(backoff.MayPlan(now));
 }
 
