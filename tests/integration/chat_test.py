@@ -222,7 +222,7 @@ class ChatTest(ModelTest):
 def documented(command):
     """The fields of a command's JSON, from the table of docs/OPERATIONS.md."""
     page = (harness.SOURCE / "docs/OPERATIONS.md").read_text()
-    row = re.search(rf"^\| `{re.escape(command)}[^|]*\|[^|]*\|([^|]*)\|$", page, re.M)
+    row = re.search(rf"^`{re.escape(command)}[^|]*\|[^|]*\|([^|\n]*)$", page, re.M)
     return {"schemaVersion"} | {name for names in re.findall("`([^`]*)`", row[1])
                                 for name in names.split(", ") if not name.startswith("--")}
 

@@ -18,7 +18,7 @@ def table():
     text = (harness.SOURCE / "docs/ARCHITECTURE.md").read_text()
     section = re.search(r"^## Follow one micro-batch$(.*?)^## ", text, re.M | re.S).group(1)
     lines = [line.strip().strip("|").split("|") for line in section.splitlines()
-             if line.startswith("|")]
+             if line.count("|") >= 5]
     header = [cell.strip() for cell in lines[0]]
     rows = []
     for cells in lines[2:]:

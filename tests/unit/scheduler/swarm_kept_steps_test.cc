@@ -270,8 +270,11 @@ TEST(KeptStepsTest, TheDocumentsSayHowLongPeersMayTake) {
   const auto operations = ReadFile(source + "/docs/OPERATIONS.md", 1 << 20);
   const auto architecture = ReadFile(source + "/docs/ARCHITECTURE.md", 1 << 20);
   ASSERT_TRUE(operations.ok() && architecture.ok());
-  EXPECT_THAT(*operations, HasSubstr("| " + seconds(kReturnGrace) + " to come back"));
+  EXPECT_THAT(*operations, HasSubstr("|" + seconds(kReturnGrace) + " to come back"));
   EXPECT_THAT(*operations, HasSubstr("after " + seconds(kRestartGrace) + " those who are back"));
+  EXPECT_THAT(*operations, HasSubstr("checkpoint, after " + seconds(kFewerPipelinesAfter)));
+  EXPECT_EQ(kLostTogether, std::chrono::milliseconds(500));
+  EXPECT_THAT(*operations, HasSubstr("the others go on 0.5 s later"));
   EXPECT_THAT(*operations,
               HasSubstr("again after " + seconds(kBackoffFirst) + " to " + seconds(kBackoffMax)));
   EXPECT_THAT(*architecture, HasSubstr("has " + seconds(kReturnGrace) + " to come back"));
