@@ -23,14 +23,14 @@ bool NeededBefore(const bulk::v1::FrameHeader& a, const bulk::v1::FrameHeader& b
 
 std::size_t PriorityOf(FrameKind kind) {
   switch (kind) {
-    case FrameKind::kGradient: return 0;
+    case FrameKind::kGradient:
+    case FrameKind::kState: return 0;  // behind the end of its step it is of no use
     case FrameKind::kResend:
     case FrameKind::kInventory:
     case FrameKind::kGroup:
     case FrameKind::kEvicted: return 1;
     case FrameKind::kActivation:
-    case FrameKind::kEvaluation:
-    case FrameKind::kState: return 2;  // in turns: a stage that waits for its line still gets some
+    case FrameKind::kEvaluation: return 2;
   }
   return 2;
 }

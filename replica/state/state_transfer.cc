@@ -9,8 +9,7 @@ namespace {
 
 constexpr std::size_t kChunkValuesFirst = std::size_t{1} << 14;
 constexpr std::size_t kChunkValuesMin = std::size_t{1} << 8;
-// Of a shadow to a holder at a time: the next is on its way while one is sent.
-constexpr std::size_t kAskedMax = 2;
+constexpr Duration kRestMax = std::chrono::seconds(30);
 
 constexpr model::StateVector kVectors[kStateVectors] = {model::StateVector::kWeights,
                                                         model::StateVector::kFirstMoment,
@@ -83,21 +82,35 @@ void StateTransfer::OnRequest(std::size_t from, const StateMessage& request) {
   if (options_.shadow) {
     return Fail(from, FailedPrecondition("it asks a peer for state that lacks it, too"));
   }
-  const auto asked = std::ranges::count(requests_, from, &Request::from);
-  if (static_cast<std::size_t>(asked) >= kAskedMax) {
+  if (std::ranges::count(requests_, from, &Request::from) > 0) {
     return Fail(from, ResourceExhausted("it asks for more state than it may at a time"));
   }
-  requests_.push_back({from, request});
-  Serve();
+  // It asks when it has the chunk before: so long that one was on its way.
+  const TimePoint now = member_->control->clock().Now();
+  const auto served = served_.find(from);
+  const Duration rest =
+      served == served_.end() ? Duration::zero() : std::min(now - served->second, kRestMax);
+  requests_.push_back({from, request, now + rest});
+  if (rest <= Duration::zero()) return Serve();
+  scope_.PostAfter("state.serve", rest, [this] { Serve(); });
 }
 
 void StateTransfer::Serve() {
   const std::optional<std::uint64_t> steps = options_.steps_held();
-  if (reading_ || requests_.empty() || !steps) return;
-  reading_ = true;
-  Request request = requests_.front();
+  if (reading_ || !steps) return;
+  const TimePoint now = member_->control->clock().Now();
+  const auto due =
+      std::ranges::find_if(requests_, [now](const Request& one) { return one.due <= now; });
+  if (due == requests_.end()) return;
+  Request request = *due;
+  requests_.erase(due);
   request.wanted.kind = StateMessage::Kind::kChunk;
   request.wanted.steps = *steps;
+  Read(request);
+}
+
+void StateTransfer::Read(const Request& request) {
+  reading_ = true;
   // Posted before any further step of the model, which therefore sees what it reads.
   scope_.Run(
       member_->compute, "state.read",
@@ -109,8 +122,8 @@ void StateTransfer::Serve() {
       },
       [this, to = request.from](Result<Buffer> chunk) {
         reading_ = false;
-        requests_.pop_front();
         if (!chunk.ok()) return Fail(to, chunk.status());
+        served_[to] = member_->control->clock().Now();
         const Status sent = channel_->Send(to, 0, std::move(*chunk));
         if (!sent.ok()) return Fail(to, sent);
         Serve();
@@ -123,9 +136,9 @@ void StateTransfer::Ask() {
   for (bool any = true; any && !missing_.empty();) {
     any = false;
     for (const std::size_t holder : options_.holders) {
-      const auto asked = std::ranges::count_if(
+      const bool busy = std::ranges::any_of(
           asked_, [&](const auto& entry) { return entry.second.holder == holder; });
-      if (static_cast<std::size_t>(asked) >= kAskedMax) continue;
+      if (busy) continue;
       const std::optional<ValueRun> run = missing_.Take(chunk_values_);
       if (!run) return;
       asked_[run->first] = {holder, *run};

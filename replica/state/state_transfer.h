@@ -5,8 +5,10 @@
 // holds nothing right at first. It asks all holders for chunks at once. A chunk is read between two
 // applied steps and says how many it holds; the shadow writes it while its own model is at the same
 // count, and from then on every step keeps it right, as the optimizer works value by value. One
-// that comes too late for that is asked for again, in smaller pieces. A holder serves in turn, as
-// much as each shadow has asked for. Thread: control; values are read and written on compute.
+// that comes too late for that is asked for again, in smaller pieces. Chunks
+// go ahead of all that the group exchanges, or a step's end would overtake them on a slow line; so
+// that others get their turn, a holder rests after each for as long as it took. Thread: control;
+// values are read and written on compute.
 
 #ifndef SHOAL_REPLICA_STATE_STATE_TRANSFER_H_
 #define SHOAL_REPLICA_STATE_STATE_TRANSFER_H_
@@ -21,6 +23,7 @@
 #include <vector>
 
 #include "common/buffer.h"
+#include "common/clock.h"
 #include "common/task_scope.h"
 #include "replica/collective/group_channel.h"
 #include "replica/member.h"
@@ -67,11 +70,17 @@ class StateTransfer {
     StateMessage header;
     std::shared_ptr<Buffer> bytes;
   };
+  struct Request {
+    std::size_t from = 0;
+    StateMessage wanted;
+    TimePoint due{};
+  };
   void OnMessage(std::size_t from, Buffer payload);
   void OnRequest(std::size_t from, const StateMessage& request);
   void OnChunk(std::size_t from, const StateMessage& header, Buffer bytes);
   void Ask();
   void Serve();
+  void Read(const Request& request);
   void Judge();
   void Write(Chunk chunk);
   void OnWritten(const ValueRun& run, const Status& status);
@@ -87,11 +96,8 @@ class StateTransfer {
   std::map<std::size_t, std::size_t> writing_;  // first, values
   std::size_t chunk_values_;
   bool complete_ = false;
-  struct Request {
-    std::size_t from = 0;
-    StateMessage wanted;
-  };
-  std::deque<Request> requests_;
+  std::deque<Request> requests_;             // one of each shadow at most
+  std::map<std::size_t, TimePoint> served_;  // when a shadow's last chunk was sent
   bool reading_ = false;
   TaskScope scope_;  // last: its tasks use what is above
 };

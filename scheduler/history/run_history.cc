@@ -9,7 +9,7 @@ Status RunHistory::Apply(const StoredEvent& event) {
   if (!began_ && !std::holds_alternative<RunBegan>(event)) {
     return DataLoss("the event log does not begin with its run");
   }
-  return std::visit([this](const auto& e) { return On(e); }, event);
+  return std::visit([this](const auto& e) { return this->On(e); }, event);
 }
 
 void RunHistory::AddLoss(double loss) {

@@ -110,11 +110,15 @@ void Lifecycle::PlanAgain(const std::string& cause, const Keep& keep) {
   PlanAtOnce();
 }
 
-// Where the others go on with what they hold, nothing has failed.
-void Lifecycle::Lost(const std::string& cause) {
+// Where the others go on with what they hold, nothing has failed; nor where a peer goes that has
+// not gone before: a run that kills its peers loses them again.
+void Lifecycle::Lost(const PeerId& peer, const std::string& cause) {
   if (active()) {
     if (!EndOrHold(cause, {})) return;
-    return fate_ == StepsFate::kKept ? PlanSoon() : CountFailure(cause);
+    if (std::exchange(lost_at_, history_.step()) != history_.step()) lost_.clear();
+    const bool again = !lost_.insert(peer).second;
+    if (fate_ == StepsFate::kKept) return PlanSoon();
+    return again ? CountFailure(cause) : backoff_.Wait(reaction_.now());
   }
   if (state_ != RunState::kPaused || history_.held()) return;
   SetCauseWithSteps(cause);

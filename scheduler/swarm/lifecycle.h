@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -87,7 +88,7 @@ class Lifecycle {
   void Confirm(const std::string& cause);
   // A member of the plan is gone. Between generations this changes only the cause: often a
   // neighbour reports its broken link first, and who is gone says more than that.
-  void Lost(const std::string& cause);
+  void Lost(const PeerId& peer, const std::string& cause);
   // The run tries again at once.
   void PlanAgain(const std::string& cause, const Keep& keep = {});
   // The run waits for an order to resume.
@@ -146,6 +147,8 @@ class Lifecycle {
   };
   std::optional<StepEnding> step_ending_;
   FailureBackoff backoff_;
+  std::set<PeerId> lost_;      // since the newest step
+  std::uint64_t lost_at_ = 0;  // applied ones then
 };
 
 }  // namespace shoal::scheduler

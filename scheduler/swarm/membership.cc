@@ -54,7 +54,7 @@ void Membership::Lost(const Member& member, const std::string& why) {
   const std::string reason = CleanText(why, kReasonCharactersMax);
   journal_.StoreGone(member.peer, member.name, reason);
   if (!member.placed()) return;
-  lifecycle_.Lost("lost " + member.LabelWithPosition() + ": " + reason);
+  lifecycle_.Lost(member.peer, "lost " + member.LabelWithPosition() + ": " + reason);
 }
 
 void Membership::DropSilent() {

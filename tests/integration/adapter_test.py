@@ -122,6 +122,32 @@ class AdapterTest(harness.SwarmTest):
             self.assertEqual(status["consistency"]["weightMismatches"], 0, method)
             self.assertLess(abs(losses[-1] / exact[-1] - 1), most, f"{method}: {losses} {exact}")
 
+    def test_a_newcomer_gets_the_base_from_the_scheduler_and_adapters_from_its_group(self):
+        model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)
+        with Swarm(self.folder / "swarm", stages=2, pipelines=2, model=model,
+                   data=self.chats(model, "the WHO"), steps=200, rows=4, micro_batches=4,
+                   checkpoint_every=1000, base={"base": "nf4"},
+                   adapter={"kind": "lora", "rank": 4}) as swarm:
+            swarm.start()
+            swarm.wait_step(10)
+            victim = swarm.peer_at(stage=1, pipeline=0)
+            swarm.peers[victim].signal(signal.SIGKILL)
+            swarm.start_peer("new")
+            swarm.wait_run(lambda r: "1 of 2 pipelines train" in r["reason"], 20,
+                           "the others go on", but=[victim])
+            whole = swarm.wait_run(
+                lambda r: r["state"] == "training" and "pipelines train" not in r["reason"], 60,
+                "all pipelines train", but=[victim])
+            self.assertEqual(whole["checkpointStep"], 0)
+            # The base alone: weights that are trained come from the group.
+            log = (swarm.folder / "new.log").read_text(encoding="utf-8")
+            self.assertIn("stage.caught_up", log)
+            swarm.wait_finished(but=[victim])
+            consistency = swarm.status()["consistency"]
+            self.assertGreater(consistency["weightChecks"], 0)
+            self.assertEqual(consistency["weightMismatches"], 0)
+            swarm.stop()
+
     def test_a_peer_dies_and_the_model_goes_away(self):
         """The peer comes back with its base; exports take what the run keeps of the model."""
         model = make_model(self.folder, LLAMA, "qwen", TEMPLATE)

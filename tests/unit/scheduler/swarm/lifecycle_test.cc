@@ -53,11 +53,11 @@ TEST(Lifecycle, StoresWhyAGenerationEndedAndWhoWasBehindIt) {
   EXPECT_EQ(first[0].idle_ms, 1500u);
   parts.lifecycle.Interrupt("another");
   EXPECT_TRUE(ends().empty()) << "nothing ended";
-  parts.lifecycle.Lost("lost anna");
+  parts.lifecycle.Lost(SimPeerId(1), "lost anna");
   const auto second = ends();
   ASSERT_EQ(second.size(), 1u);
   EXPECT_EQ(second[0].cause, "lost anna");
-  parts.lifecycle.Lost("lost berta");
+  parts.lifecycle.Lost(SimPeerId(1), "lost berta");
   EXPECT_TRUE(ends().empty()) << "once, however often a member flaps";
 }
 
@@ -126,11 +126,11 @@ TEST(Lifecycle, ALostMemberRenamesTheCauseOfAPause) {
   parts.Join(1);
   parts.Train();
   parts.lifecycle.Interrupt("a link broke");
-  parts.lifecycle.Lost("lost anna");
+  parts.lifecycle.Lost(SimPeerId(1), "lost anna");
   EXPECT_EQ(parts.lifecycle.cause(), "lost anna");
   EXPECT_EQ(parts.ends.size(), 1u);
   parts.lifecycle.Hold("paused");
-  parts.lifecycle.Lost("lost berta");
+  parts.lifecycle.Lost(SimPeerId(1), "lost berta");
   EXPECT_EQ(parts.lifecycle.cause(), "paused") << "what holds the run stays";
 }
 

@@ -29,7 +29,7 @@ TEST(SwarmView, APausedRunNamesTheMissing) {
   parts.Prepare();
   EXPECT_EQ(parts.view.Reason(), "0 of 2 peers have their layers and links");
   parts.members.Close(2);
-  parts.lifecycle.Lost("lost peer2");
+  parts.lifecycle.Lost(SimPeerId(1), "lost peer2");
   EXPECT_THAT(parts.view.Reason(), HasSubstr("lost peer2; waiting for 1 more peer (1 of 2"));
   EXPECT_THAT(parts.view.Reason(), HasSubstr("missing: peer peer2"));
   parts.lifecycle.Hold("paused");
