@@ -88,6 +88,7 @@ class ChaosRun {
     if (g_interrupted != 0) return Cancelled("interrupted");
     if (const auto progress = swarm.Progress(); progress.ok()) report_.losses = progress->losses;
     swarm.Stop();
+    SHOAL_RETURN_IF_ERROR(Audit());
     SHOAL_RETURN_IF_ERROR(Compare());
     if (report_.Held() && options_.directory.empty()) {
       Clear();
@@ -273,6 +274,16 @@ class ChaosRun {
              std::to_string(member.value("pipeline", 0));
     }
     return "spare";
+  }
+
+  // Whether every sample was counted once, as `shoal swarm audit` says.
+  Status Audit() {
+    SHOAL_ASSIGN_OR_RETURN(const std::string program, FindProgram("shoal-scheduler"));
+    SHOAL_ASSIGN_OR_RETURN(
+        const Captured ran,
+        RunAndCapture({program, "--dir", directory_ + "/run", "--print-audit"}, kOutputBytesMax));
+    report_.ledger_right = ran.exit_code == 0;
+    return Status::Ok();
   }
 
   // The same run, undisturbed, for as many steps.

@@ -33,7 +33,7 @@ std::string Lost(std::uint64_t steps) {
 }  // namespace
 
 bool ChaosReport::Held() const {
-  return trouble.empty() && !losses.empty() && equal_losses == losses.size() &&
+  return trouble.empty() && ledger_right && !losses.empty() && equal_losses == losses.size() &&
          (may_lose ||
           std::ranges::all_of(faults, [](const FaultCost& cost) { return cost.steps_lost == 0; }));
 }
@@ -65,6 +65,9 @@ void PrintChaos(const ChaosReport& report) {
       " losses equal those of the undisturbed run " +
       (report.tolerance > 0 ? "to " + Scientific(report.tolerance) : std::string("to the bit"));
   std::cout << (report.equal_losses == report.losses.size() ? Green(losses) : Red(losses)) << "\n";
+  std::cout << (report.ledger_right ? Green("every sample was counted once (shoal swarm audit)")
+                                    : Red("the ledger is wrong: shoal swarm audit says where"))
+            << "\n";
   if (!report.trouble.empty()) std::cout << Red(report.trouble) << "\n";
   if (!report.directory.empty()) std::cout << "logs: " << report.directory << "\n";
 }
@@ -86,6 +89,7 @@ void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
                       {"spares", options.spares},
                       {"steps", report.losses.size()},
                       {"equalLosses", report.equal_losses},
+                      {"ledgerRight", report.ledger_right},
                       {"trouble", report.trouble},
                       {"directory", report.directory},
                       {"faults", std::move(faults)}};

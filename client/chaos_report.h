@@ -16,12 +16,13 @@ struct ChaosReport {
   std::vector<FaultCost> faults;
   std::vector<double> losses;    // of the disturbed run, by step
   std::size_t equal_losses = 0;  // of them, to those of the undisturbed run
+  bool ledger_right = false;     // every sample was counted once (shoal swarm audit)
   double tolerance = 0;          // relative, within which they count as equal; 0: to the bit
   std::string trouble;           // why it ended early; empty: it did not
   std::string directory;         // with all logs; empty: removed
   bool may_lose = false;         // stages have one member each
 
-  // Every fault ended with a further step, no step was lost that need not be, and all losses are
+  // The ledger is right, every fault ended with a further step, no step was lost that need not be, and all losses are
   // those of the undisturbed run.
   bool Held() const;
 };

@@ -296,7 +296,7 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
              [p] { return SwarmStatus(p->swarm); }));
   for (CLI::App* command : AddReports(swarm, p)) of_run(command);
   const std::pair<const char*, const char*> plain[] = {
-      {"start", "Start the run as soon as enough peers are there"},
+      {"start", "Start the run as soon as enough peers are there; after 15 s with fewer pipelines"},
       {"pause", "Save a checkpoint and pause the run until `shoal swarm resume`"},
       {"resume", "Continue the run from its last checkpoint"},
       {"invite", "Print the invite line of the run"},

@@ -285,7 +285,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
     const double period = clock_.PeriodSeconds(times.seconds, members);
     lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period,
                    clock_.UrgentBits(work, stage, members) / period);
-    After(FromSeconds(times.done_seconds[s]), [this, run, machine, seconds = times.seconds] {
+    After(FromSeconds(times.done_seconds[s]), [run, machine, seconds = times.seconds] {
       if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, seconds);
     });
   }

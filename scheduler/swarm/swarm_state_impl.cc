@@ -48,8 +48,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
             &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
-      view_({config_, history_, members_, plan_, lifecycle_, faults_, artefacts_, uploads_,
-             applied_, steps_}) {}
+      view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
+             uploads_, applied_, steps_}) {}
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
@@ -247,10 +247,11 @@ std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
   return plan;
 }
 
-// Of all pipelines; once the run has waited for that, of fewer.
+// Of all pipelines; once the run has waited for that for a while, of fewer.
 std::optional<PlacementPlan> SwarmStateImpl::PlanFromCheckpoint() {
   if (auto all = plan_.Propose(config_.pipelines)) return all;
-  if (!newcomers_.possible() || history_.generation() == 0) return std::nullopt;
+  // A run that has not begun waits for all, unless somebody ordered it to start.
+  if (!newcomers_.possible() || !history_.started()) return std::nullopt;
   if (!too_few_since_) too_few_since_ = reaction_.now();
   if (reaction_.now() - *too_few_since_ < kFewerPipelinesAfter) return std::nullopt;
   for (std::uint32_t pipelines = config_.pipelines - 1; pipelines > 0; --pipelines) {

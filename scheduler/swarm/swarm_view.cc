@@ -31,6 +31,10 @@ std::string SwarmView::WaitingFor() const {
                      (of_.plan.needed() - here == 1 ? " more peer (" : " more peers (") +
                      std::to_string(here) + " of " + std::to_string(of_.plan.needed()) +
                      " are here)";
+  const bool begins = of_.newcomers.possible() && !of_.history.started();
+  if (begins && here >= of_.config.stages) {
+    text += ", or begin with fewer pipelines: shoal swarm start";
+  }
   constexpr int kNamed = 4;
   int named = 0;
   for (const Member* member : of_.plan.Hosts()) {

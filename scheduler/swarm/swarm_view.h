@@ -15,6 +15,7 @@
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
+#include "scheduler/swarm/newcomers.h"
 #include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
@@ -31,6 +32,7 @@ class SwarmView {
     const Members& members;
     const SwarmPlan& plan;
     const Lifecycle& lifecycle;
+    const Newcomers& newcomers;
     const MemberFaults& faults;
     const SwarmArtefacts& artefacts;
     const CheckpointUploads& uploads;

@@ -15,6 +15,7 @@ class ChaosTest(harness.SwarmTest):
         self.assertGreater(len(told["faults"]), 2)
         self.assertGreater(told["steps"], 20)
         self.assertEqual(told["equalLosses"], told["steps"])
+        self.assertTrue(told["ledgerRight"])
         for fault in told["faults"]:
             self.assertEqual(fault["stepsLost"], 0, json.dumps(fault))
             self.assertLess(fault["secondsToNextStep"], 60)

@@ -70,6 +70,26 @@ TEST(NewcomersTest, WithoutASpareTheOthersGoOnAtOnce) {
   ExpectRightLosses(&swarm);
 }
 
+// A run waits for all of its pipelines, unless somebody wants it to begin.
+TEST(NewcomersTest, AnOrderStartsARunWithFewerPipelines) {
+  SimSwarm swarm(Long(2, 2), 506);
+  for (int i = 0; i < 3; ++i) swarm.AddPeer();
+  swarm.RunFor(std::chrono::minutes(1));
+  EXPECT_EQ(swarm.View().state, RunState::kWaiting);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("waiting for 1 more peer (3 of 4 are here), or begin "
+                                             "with fewer pipelines: shoal swarm start"));
+  swarm.Order(AdminCommand::Kind::kStart);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(30)));
+  EXPECT_EQ(swarm.Peer(0).plan.config().pipelines(), 1u);
+  const std::size_t late = swarm.AddPeer();
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.Peer(late).stage >= 0 && swarm.View().reason.empty(); },
+                     std::chrono::minutes(1)));
+  EXPECT_EQ(swarm.Peer(0).plan.config().pipelines(), 2u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
 // What is left of two broken pipelines makes one.
 TEST(NewcomersTest, PeersOfBrokenPipelinesFormANewOne) {
   SimSwarm swarm(Long(2, 2), 502);

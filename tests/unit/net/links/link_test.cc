@@ -173,9 +173,9 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     EXPECT_TRUE(SameBytes(a_.frames[0].payload, MakeFrame(FrameKind::kGradient, 12345).payload));
   });
-  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 7; }));
+  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 8; }));
   const LinkStats stats = a_.link->stats();
-  EXPECT_EQ(stats.sent_frames, 7u);
+  EXPECT_EQ(stats.sent_frames, 8u);
   EXPECT_EQ(stats.received_frames, 1u);
   EXPECT_GT(stats.sent_wire_bytes, 25000u);
   EXPECT_EQ(stats.queued_bytes, 0u);

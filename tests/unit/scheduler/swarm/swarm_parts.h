@@ -93,6 +93,7 @@ struct SwarmParts : Lifecycle::Owner {
   SwarmPlan plan{config, &members};
   Lifecycle lifecycle{config, &journal, reaction, this};
   Membership membership{config, kSecret, &journal, &members, &plan, &lifecycle, false, &reaction};
+  Newcomers newcomers{config, initial, &members, &plan, &lifecycle, &reaction};
   MemberFaults faults{members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
@@ -101,8 +102,8 @@ struct SwarmParts : Lifecycle::Owner {
   double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads};
   TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};
-  SwarmView view{
-      {config, history, members, plan, lifecycle, faults, artefacts, uploads, applied, steps}};
+  SwarmView view{{config, history, members, plan, lifecycle, newcomers, faults, artefacts, uploads,
+                  applied, steps}};
   std::vector<std::string> ends;  // reasons of generations that ended
 };
 
