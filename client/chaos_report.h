@@ -22,8 +22,8 @@ struct ChaosReport {
   std::string directory;         // with all logs; empty: removed
   bool may_lose = false;         // stages have one member each
 
-  // The ledger is right, every fault ended with a further step, no step was lost that need not be, and all losses are
-  // those of the undisturbed run.
+  // The ledger is right, every fault ended with a further step, no step was lost that need not be,
+  // and all losses are those of the undisturbed run.
   bool Held() const;
 };
 

@@ -218,6 +218,7 @@ std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes
     }
   }
   std::vector<Lines::Flow> flows;
+  flows.reserve(from.size());
   for (const Lines::Node node : from) {
     flows.push_back(lines_.Start(node, nodes_[machine->number()],
                                  bytes / static_cast<double>(from.size()), FlowKind::kState, done));

@@ -7,11 +7,11 @@
 namespace shoal::daemon {
 
 StepLedger::StepLedger(dataset::Sampler sampler, std::uint64_t rows)
-    : sampler_(std::move(sampler)), epochs_(rows) {}
+    : sampler_(sampler), epochs_(rows) {}
 
 Result<StepLedger> StepLedger::Make(const dataset::SamplerOptions& options) {
   SHOAL_ASSIGN_OR_RETURN(dataset::Sampler sampler, dataset::Sampler::Make(options));
-  return StepLedger(std::move(sampler), options.train_rows);
+  return StepLedger(sampler, options.train_rows);
 }
 
 Status StepLedger::Applied(const control::v1::StepPlan& plan) {

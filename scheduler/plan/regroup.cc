@@ -17,6 +17,7 @@ std::map<std::uint32_t, std::size_t> PlacesOf(const std::vector<BoundPeer>& peer
     if (peer.pipeline) in_step[*peer.pipeline] += peer.in_step ? 1 : 0;
   }
   std::vector<std::uint32_t> order;
+  order.reserve(in_step.size());
   for (const auto& [pipeline, count] : in_step) order.push_back(pipeline);
   std::ranges::stable_sort(order, [&](auto a, auto b) { return in_step[a] > in_step[b]; });
   std::map<std::uint32_t, std::size_t> places;
