@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "replica/state/state_message.h"
+
 namespace shoal::replica {
 namespace {
 
@@ -46,7 +48,9 @@ class GroupLinks::Group final : public collective::GroupChannel {
     const auto found = std::find(peers_.begin(), peers_.end(), peer);
     if (found == peers_.end()) return InvalidArgument("a message of a group it is not in");
     const auto from = static_cast<std::size_t>(found - peers_.begin());
-    if (!receiver_ && held_.size() >= kHeldMax) {
+    // Of a stage's state only requests can come early.
+    const bool large = number_ == kStateGroup && payload.size() > kStateHeaderBytes;
+    if (!receiver_ && (held_.size() >= kHeldMax || large)) {
       return ResourceExhausted("too many messages before the group's first operation");
     }
     if (receiver_) {

@@ -307,6 +307,9 @@ void Runner::MakeStateTransfer(const ModelFacts& facts) {
     const bool known = !applying_.model_at_work() && applying_.held().ok();
     return known ? std::optional(*applying_.held()) : std::nullopt;
   };
+  options.peer = [this](std::size_t member) {
+    return &group_->peer(*group_->state_group(), member);
+  };
   options.on_complete = [this] {
     notices_.Post("runner.caught_up", [this] {
       if (!failed() && applying_.held().ok()) mediator_->OnCaughtUp(*applying_.held());

@@ -64,7 +64,7 @@ void StateTransfer::OnApplied() {
 
 void StateTransfer::Fail(std::size_t from, const Status& status) {
   member_->fail(status.WithContext("state from member " + std::to_string(from) + " of the group"),
-                nullptr);
+                options_.peer ? options_.peer(from) : nullptr);
 }
 
 void StateTransfer::OnMessage(std::size_t from, Buffer payload) {

@@ -43,6 +43,8 @@ class StateTransfer {
     // Applied steps that the model holds, where no task that changes its weights is posted; nothing
     // while the optimizer is at work.
     std::function<std::optional<std::uint64_t>()> steps_held;
+    // Of the group, for who sends what it may not; null: the peers have no names.
+    std::function<const PeerId*(std::size_t member)> peer = {};
     // Nothing is missing any more. A task of its own.
     std::function<void()> on_complete;
   };

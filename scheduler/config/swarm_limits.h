@@ -50,7 +50,9 @@ inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
 // After the last member was lost of those that go together, the others go on.
 inline constexpr Duration kLostTogether = std::chrono::milliseconds(500);
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
-inline constexpr std::uint32_t kInPlaceTries = 3;                        // from the same step
+inline constexpr Duration kPrepareAgainFirst = std::chrono::seconds(2);  // who went as a shadow
+inline constexpr Duration kPrepareAgainMax = std::chrono::minutes(10);
+inline constexpr std::uint32_t kInPlaceTries = 3;  // from the same step
 inline constexpr Duration kRestartGrace = std::chrono::seconds(15);
 inline constexpr Duration kReleaseAfter = std::chrono::minutes(1);  // a checkpoint has it
 // To save what a broken generation made: what always pays, and how long it may take beyond three

@@ -106,7 +106,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.connected = true;
   member.connection = connection;
   member.held = hello.held();
-  member.preparation = {};
+  member.preparation = {std::nullopt, false, member.preparation.not_before};
   member.follows = false;
   member.last_heard = now;
   member.watch = {};

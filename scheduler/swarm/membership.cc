@@ -54,6 +54,13 @@ void Membership::Lost(const Member& member, const std::string& why) {
   const std::string reason = CleanText(why, kReasonCharactersMax);
   journal_.StoreGone(member.peer, member.name, reason);
   if (!member.placed()) return;
+  // Each newcomer costs the others a moment: who goes before it counts waits longer each time.
+  if (plan_.IsShadow(member.peer)) {
+    Member* const shadow = members_.Find(member.peer);
+    const int doubled = static_cast<int>(std::min(shadow->shadow_losses++, 10U));
+    shadow->preparation.not_before =
+        reaction_.now() + std::min(kPrepareAgainMax, kPrepareAgainFirst * (1 << doubled));
+  }
   lifecycle_.Lost(member.peer, "lost " + member.LabelWithPosition() + ": " + reason);
 }
 

@@ -119,7 +119,9 @@ void Newcomers::BeginGeneration(bool in_place) {
     if (member->placed()) member->last_stage = static_cast<std::uint32_t>(member->stage);
     // Who gets a position uses what it has prepared; others keep it as long as the plan is in
     // place.
-    if (member->placed() || !in_place) member->preparation = {};
+    if (member->placed() || !in_place) {
+      member->preparation = {std::nullopt, false, member->preparation.not_before};
+    }
   }
 }
 

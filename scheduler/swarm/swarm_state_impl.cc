@@ -198,6 +198,7 @@ void SwarmStateImpl::OnInStep(const Member& member) {
   SHOAL_LOG(kInfo, "scheduler", "newcomer.in_step", {"peer", member.LabelWithPosition()},
             {"step", history_.step()});
   plan_.MarkInStep(member.peer);
+  members_.Find(member.peer)->shadow_losses = 0;
   steps_.OnInStep();
 }
 

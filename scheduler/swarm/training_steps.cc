@@ -153,8 +153,10 @@ void TrainingSteps::ReduceIfReady() {
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
     message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
-  for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
-    message.mutable_reduce()->add_exact_stages(exact);
+  if (plan_.pipelines() > 1) {  // one alone has nothing to compress
+    for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
+      message.mutable_reduce()->add_exact_stages(exact);
+    }
   }
   reaction_.SendEach(plan_.Hosts(), message);
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "scheduler/config/swarm_limits.h"
 #include "unit/scheduler/sim_swarm.h"
 
 namespace shoal::scheduler {
@@ -149,6 +150,26 @@ TEST(NewcomersTest, WhoGetsItsStageWrongNeverCounts) {
     for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(Counting(swarm.Peer(i)), 1u);
   }
   ExpectRightLosses(&swarm);
+}
+
+// Each newcomer interrupts the others for a moment: one that never gets as far waits longer.
+TEST(NewcomersTest, AShadowThatGoesWaitsLongerEachTime) {
+  SimSwarm swarm(Long(2, 2), 507);
+  swarm.catch_up = std::chrono::minutes(10);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  swarm.Kill(PeerAt(&swarm, 4, 0, 1));
+  const std::size_t flaky = swarm.AddPeer();
+  for (int time = 0; time < 4; ++time) {
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(flaky).shadow; }, std::chrono::minutes(2)));
+    swarm.Kill(flaky);
+    const TimePoint gone = swarm.now();
+    swarm.RunFor(std::chrono::seconds(1));
+    swarm.Connect(flaky);
+    ASSERT_TRUE(
+        swarm.RunUntil([&] { return swarm.Peer(flaky).prepared >= 0; }, std::chrono::minutes(2)));
+    EXPECT_GE(swarm.now() - gone, kPrepareAgainFirst * (1 << time));
+  }
 }
 
 // Who leaves hands over at the end of a step: no checkpoint, and no step is begun again.
