@@ -95,6 +95,8 @@ TEST(ChaosReport, HoldsOnlyWhereNothingIsLostAndAllLossesAreEqual) {
   EXPECT_FALSE(report.Held()) << "nothing was trained";
   report.losses = {2, 1};
   report.equal_losses = 2;
+  EXPECT_FALSE(report.Held()) << "nobody has looked at the ledger";
+  report.ledger_right = true;
   EXPECT_TRUE(report.Held());
   report.equal_losses = 1;
   EXPECT_FALSE(report.Held());
