@@ -152,6 +152,26 @@ TEST(NewcomersTest, WhoGetsItsStageWrongNeverCounts) {
   ExpectRightLosses(&swarm);
 }
 
+// However many go within a step, and though none is made meanwhile: who is left holds everything.
+TEST(NewcomersTest, DeathAfterDeathWithinAStepLosesNothing) {
+  SimSwarm swarm(Long(1, 6), 508);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  swarm.backward_end = [](int) { return std::chrono::minutes(1); };
+  swarm.RunFor(std::chrono::seconds(5));
+  const std::uint64_t reached = swarm.View().step;
+  for (int death = 0; death < 5; ++death) {
+    swarm.Kill(PeerAt(&swarm, 6, 0, 0));
+    swarm.RunFor(std::chrono::seconds(5));
+    ASSERT_EQ(swarm.View().state, RunState::kTraining) << swarm.View().reason;
+    EXPECT_EQ(swarm.View().step, reached);
+  }
+  swarm.backward_end = nullptr;
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  EXPECT_EQ(swarm.View().generation, 6u);
+  ExpectRightLosses(&swarm);
+}
+
 // Each newcomer interrupts the others for a moment: one that never gets as far waits longer.
 TEST(NewcomersTest, AShadowThatGoesWaitsLongerEachTime) {
   SimSwarm swarm(Long(2, 2), 507);

@@ -181,6 +181,11 @@ TEST(Chunk, InterleavedFramesInAnySlicesEqualTheOriginals) {
   }
 }
 
+// On a slow line a step's exchange would end before a stage's state that waits behind it.
+TEST(SendQueue, StateGoesAheadOfWhatItsGroupExchanges) {
+  EXPECT_LT(PriorityOf(FrameKind::kState), PriorityOf(FrameKind::kGroup));
+}
+
 TEST(Chunk, UrgentFramesOvertake) {
   SendQueue queue(kMax, kMax);
   for (const FrameKind kind : {FrameKind::kActivation, FrameKind::kGroup, FrameKind::kGradient}) {
