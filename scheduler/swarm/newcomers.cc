@@ -50,44 +50,50 @@ std::vector<BoundPeer> Newcomers::Ready() const {
   return ready;
 }
 
-std::size_t Newcomers::MembersOf(std::uint32_t stage) const {
-  return static_cast<std::size_t>(std::ranges::count_if(members_.all(), [&](const auto& entry) {
-    const Member& member = entry.second;
-    if (!member.candidate()) return false;
-    return member.placed() ? static_cast<std::uint32_t>(member.stage) == stage
-                           : member.preparation.stage == stage;
-  }));
+std::vector<std::size_t> Newcomers::MembersByStage() const {
+  std::vector<std::size_t> counts(config_.stages);
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.candidate()) continue;
+    if (member.placed()) {
+      ++counts[static_cast<std::size_t>(member.stage)];
+    } else if (member.preparation.stage) {
+      ++counts[*member.preparation.stage];
+    }
+  }
+  return counts;
 }
 
 // The one that it had last, if that lacks a member; else the one that lacks most.
-std::optional<std::uint32_t> Newcomers::StageFor(const Member& member) const {
+std::optional<std::uint32_t> Newcomers::StageFor(const Member& member,
+                                                 const std::vector<std::size_t>& counts) const {
   std::optional<std::uint32_t> best;
-  std::size_t fewest = config_.pipelines;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     const bool fits = member.memory_bytes == 0 || stage >= config_.stage_bytes.size() ||
                       member.memory_bytes >= config_.stage_bytes[stage];
-    const std::size_t count = MembersOf(stage);
-    if (!fits || count >= config_.pipelines) continue;
+    if (!fits || counts[stage] >= config_.pipelines) continue;
     if (member.last_stage == stage) return stage;
-    if (count < fewest) best = stage;
-    fewest = std::min(fewest, count);
+    if (!best || counts[stage] < counts[*best]) best = stage;
   }
   return best;
 }
 
 void Newcomers::AskToPrepare() {
+  std::vector<std::size_t> counts = MembersByStage();
+  const auto lacks = [this](std::size_t count) { return count < config_.pipelines; };
+  if (std::ranges::none_of(counts, lacks)) return;  // whatever number of spares there is
   for (const auto& [peer, known] : members_.all()) {
-    Member* const member = members_.Find(peer);
-    Member::Preparation& preparation = member->preparation;
-    if (!IsFree(*member) || preparation.stage || reaction_.now() < preparation.not_before) continue;
-    const std::optional<std::uint32_t> stage = StageFor(*member);
+    if (!IsFree(known) || known.preparation.stage ||
+        reaction_.now() < known.preparation.not_before) {
+      continue;
+    }
+    const std::optional<std::uint32_t> stage = StageFor(known, counts);
     if (!stage) continue;
-    preparation.stage = stage;
-    SHOAL_LOG(kInfo, "scheduler", "newcomer.prepares", {"peer", member->Label()},
-              {"stage", *stage});
+    ++counts[*stage];
+    members_.Find(peer)->preparation.stage = stage;
+    SHOAL_LOG(kInfo, "scheduler", "newcomer.prepares", {"peer", known.Label()}, {"stage", *stage});
     control::v1::SchedulerMessage message;
     *message.mutable_prepare() = PrepareMessage(config_, *stage, initial_);
-    reaction_.Send(*member, std::move(message));
+    reaction_.Send(known, std::move(message));
   }
 }
 
@@ -144,32 +150,32 @@ bool Newcomers::OnCaughtUp(const Member& member, const control::v1::CaughtUp& ca
   return caught_up_.emplace(member.peer, caught_up.step()).second;
 }
 
-Newcomers::Verdict Newcomers::OnChecksum(const Member& member, std::uint64_t step,
-                                         std::uint64_t checksum, const Member** judged) {
-  if (plan_.shadows().empty()) return Verdict::kNone;
-  const auto stage = static_cast<std::uint32_t>(member.stage);
+void Newcomers::OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum) {
+  if (plan_.shadows().empty()) return;
   if (plan_.IsShadow(member.peer)) {
     const auto found = caught_up_.find(member.peer);
-    if (found == caught_up_.end() || step < found->second) return Verdict::kNone;
-    unjudged_[member.peer] = {step, checksum};
-  } else {
-    known_.emplace(std::pair(step, stage), checksum);
-    if (step >= kChecksumStepsKept) {
-      known_.erase(known_.begin(), known_.lower_bound({step - kChecksumStepsKept, 0}));
-    }
+    if (found != caught_up_.end() && step >= found->second)
+      unjudged_[member.peer] = {step, checksum};
+    return;
   }
+  known_.emplace(std::pair(step, static_cast<std::uint32_t>(member.stage)), checksum);
+  if (step >= kChecksumStepsKept) {
+    known_.erase(known_.begin(), known_.lower_bound({step - kChecksumStepsKept, 0}));
+  }
+}
+
+std::optional<Newcomers::Verdict> Newcomers::Judge() {
   for (const auto& [peer, sum] : unjudged_) {
     const Member* const shadow = members_.Find(peer);
     if (shadow == nullptr || !shadow->placed()) continue;
     const auto group = known_.find({sum.step, static_cast<std::uint32_t>(shadow->stage)});
     if (group == known_.end()) continue;
-    *judged = shadow;
-    const bool equal = group->second == sum.sum;
-    unjudged_.erase(peer);
+    const Verdict verdict{shadow, group->second == sum.sum};
     caught_up_.erase(shadow->peer);
-    return equal ? Verdict::kInStep : Verdict::kDiffers;
+    unjudged_.erase(shadow->peer);
+    return verdict;
   }
-  return Verdict::kNone;
+  return std::nullopt;
 }
 
 }  // namespace shoal::scheduler

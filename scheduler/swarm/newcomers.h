@@ -29,7 +29,10 @@ namespace shoal::scheduler {
 
 class Newcomers {
  public:
-  enum class Verdict : std::uint8_t { kNone, kInStep, kDiffers };
+  struct Verdict {
+    const Member* shadow = nullptr;
+    bool in_step = false;  // else its weights are not those of its group
+  };
 
   // All outlive it.
   Newcomers(const RunConfig& config, const ArtefactMap& initial, Members* members, SwarmPlan* plan,
@@ -45,21 +48,23 @@ class Newcomers {
   void OnPrepared(Member* member, const control::v1::Prepared& prepared);
   // True: the members' checksums of the next step tell whether it is in step.
   bool OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
-  // A member's weights after a step. A verdict is of `judged`, which is set.
-  Verdict OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum,
-                     const Member** judged);
+  // A member's weights after a step.
+  void OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum);
+  // Of a shadow that can be compared with its group, each once; nothing: there is none.
+  std::optional<Verdict> Judge();
 
   // Whom a plan in place can have beside those that hold their stage.
   std::vector<BoundPeer> Ready() const;
-  // Members that a stage has in the plan, or would have with those that are to be ready.
-  std::size_t MembersOf(std::uint32_t stage) const;
 
  private:
   struct Checksum {
     std::uint64_t step = 0, sum = 0;
   };
   bool IsFree(const Member& member) const;
-  std::optional<std::uint32_t> StageFor(const Member& member) const;
+  // Members of each stage in the plan, and those that prepare it.
+  std::vector<std::size_t> MembersByStage() const;
+  std::optional<std::uint32_t> StageFor(const Member& member,
+                                        const std::vector<std::size_t>& counts) const;
   void AskToPrepare();
   bool WouldGrow() const;
 
@@ -73,8 +78,8 @@ class Newcomers {
 
   std::map<PeerId, std::uint64_t> caught_up_;  // shadows: steps applied when they had all
   std::map<PeerId, Checksum> unjudged_;        // of these, the newest
-  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t>
-      known_;  // step, stage: of the group
+  // Of the groups, by step, then stage.
+  std::map<std::pair<std::uint64_t, std::uint32_t>, std::uint64_t> known_;
 };
 
 }  // namespace shoal::scheduler

@@ -176,15 +176,15 @@ void SwarmStateImpl::OnApplied(const Member& member, const control::v1::Applied&
   Status checked = applied_.OnApplied(member, applied);
   if (!checked.ok()) return membership_.Drop(member.connection, std::move(checked));
   if (applied.weight_checksum() == 0 || !lifecycle_.active()) return;
-  const Member* judged = nullptr;
-  switch (newcomers_.OnChecksum(member, applied.step(), applied.weight_checksum(), &judged)) {
-    case Newcomers::Verdict::kNone: break;
-    case Newcomers::Verdict::kInStep: OnInStep(*judged); break;
-    case Newcomers::Verdict::kDiffers:
-      faults_.Replace(*judged, judged->LabelWithPosition() +
-                                   " got its stage from its group, but computes something else "
-                                   "with it");
-      break;
+  newcomers_.OnChecksum(member, applied.step(), applied.weight_checksum());
+  while (const std::optional<Newcomers::Verdict> verdict = newcomers_.Judge()) {
+    if (verdict->in_step) {
+      OnInStep(*verdict->shadow);
+    } else {
+      faults_.Replace(*verdict->shadow, verdict->shadow->LabelWithPosition() +
+                                            " got its stage from its group, but computes something "
+                                            "else with it");
+    }
   }
 }
 

@@ -500,6 +500,18 @@ void SimSwarm::RestartScheduler(bool reconnect) {
   }
 }
 
+void SimSwarm::Disturb(std::mt19937_64* random, std::size_t peers, std::uint64_t restart_one_in) {
+  const std::size_t victim = (*random)() % peers;
+  if ((*random)() % restart_one_in == 0) {
+    RestartScheduler(true);
+  } else if (Peer(victim).alive) {
+    Kill(victim);
+  } else {
+    Connect(victim);
+  }
+  if ((*random)() % 5 == 0) Order(AdminCommand::Kind::kResume);
+}
+
 Status SimSwarm::RestoreInto(SwarmState* state) const {
   for (const std::string& event : persisted_) SHOAL_RETURN_IF_ERROR(state->Restore(event));
   return Status::Ok();

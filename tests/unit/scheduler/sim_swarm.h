@@ -90,6 +90,10 @@ class SimSwarm {
   void RestartScheduler(bool reconnect);
   Status RestoreInto(SwarmState* state) const;
 
+  // Something happens, drawn by `random`: the scheduler is started again (one time in so many), or
+  // one of the first peers dies or comes back; now and then somebody orders to resume.
+  void Disturb(std::mt19937_64* random, std::size_t peers, std::uint64_t restart_one_in);
+
   void RunFor(Duration duration);
   // Until `done`, at most `limit` of fake time; whether it came.
   bool RunUntil(const std::function<bool()>& done, Duration limit = std::chrono::minutes(30));

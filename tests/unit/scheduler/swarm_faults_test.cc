@@ -441,15 +441,7 @@ TEST_P(SwarmChaos, EndsWithTheRightLosses) {
   for (std::size_t i = 0; i < kPeers; ++i) swarm.AddPeer();
   for (int round = 0; round < 25 && swarm.View().state != RunState::kFinished; ++round) {
     swarm.RunFor(std::chrono::milliseconds(random() % 6000));
-    const std::size_t victim = random() % kPeers;
-    if (random() % 8 == 0) {
-      swarm.RestartScheduler(true);
-    } else if (swarm.Peer(victim).alive) {
-      swarm.Kill(victim);
-    } else {
-      swarm.Connect(victim);
-    }
-    if (random() % 5 == 0) swarm.Order(AdminCommand::Kind::kResume);
+    swarm.Disturb(&random, kPeers, 8);
     const RunView view = swarm.View();
     EXPECT_EQ(view.losses.size(), view.step);
     EXPECT_LE(view.checkpoint_step, view.step);

@@ -233,15 +233,7 @@ TEST(NewcomersTest, AnyoneAnytime) {
     for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
     for (int round = 0; round < 40 && swarm.View().state != RunState::kFinished; ++round) {
       swarm.RunFor(std::chrono::milliseconds(random() % 4000));
-      const std::size_t victim = random() % peers;
-      if (random() % 12 == 0) {
-        swarm.RestartScheduler(true);
-      } else if (swarm.Peer(victim).alive) {
-        swarm.Kill(victim);
-      } else {
-        swarm.Connect(victim);
-      }
-      if (random() % 5 == 0) swarm.Order(AdminCommand::Kind::kResume);
+      swarm.Disturb(&random, peers, 12);
     }
     for (std::size_t i = 0; i < peers; ++i) {
       if (!swarm.Peer(i).alive) swarm.Connect(i);

@@ -148,7 +148,7 @@ TEST(ChurnTrace, ReadsTheTracesOfRealMachines) {
   const char* const shared = std::getenv("SHOAL_SHARED_DATA");
   const std::string folder = std::string(shared == nullptr ? "" : shared) + "/traces/";
   const auto text = ReadFile(folder + "g4dn_2020.csv", kTraceBytesMax);
-  if (!text.ok()) GTEST_SKIP() << "skipped: no traces";
+  if (!text.ok()) GTEST_SKIP() << "no shared data: its traces are not beside this checkout";
   const auto trace = ParseTrace(*text, 0);
   ASSERT_TRUE(trace.ok()) << trace.status().ToString();
   EXPECT_EQ(trace->machines, 79u);
