@@ -424,6 +424,7 @@ void StageHost::OnDisconnected() {
 void StageHost::Settle() {
   if (held_) return OnSettled(Result<std::uint64_t>(*held_));
   if (std::exchange(settling_, true)) return;
+  if (former_) return SettleAsFormer();
   if (runner_) {
     return runner_->Settle([this](const Result<std::uint64_t>& held) { OnSettled(held); });
   }

@@ -154,6 +154,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void TellPrepared(const Status& status);
   bool SameStage(const StageHost& former) const;
   void GoOnWithFormer();
+  void SettleAsFormer();
   Status TakeShadowOf(const StageHost& former);
   void AwaitRoundTrips(TimePoint until);
   using SaveOutcome = Result<std::shared_ptr<Saved>>;

@@ -65,6 +65,23 @@ void StageHost::StartInPlace(std::unique_ptr<StageHost> former) {
   };
 }
 
+// The generation has ended before it began here: this holds what the former does.
+void StageHost::SettleAsFormer() {
+  if (!former_->held_) {
+    former_->on_settled_ = [this] {
+      resources_.control->Post("stage.settle", [this, alive = alive_] {
+        if (*alive && former_) SettleAsFormer();
+      });
+    };
+    return;
+  }
+  const std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
+  former->runner_.reset();
+  previous_checkpoint_ = former->previous_checkpoint_;
+  loaded_ = std::exchange(former->loaded_, nullptr);
+  OnSettled(*former->held_);
+}
+
 void StageHost::GoOnWithFormer() {
   const std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
   if (former == nullptr) {

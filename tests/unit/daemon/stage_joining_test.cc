@@ -111,15 +111,32 @@ TEST_F(StageHostTest, PreparesAStageAndGoesOnBehindTheLastStep) {
   control::v1::Plan plan = MakePlan(1);
   plan.set_in_place(true);
   plan.clear_artefacts();
-  On([&] {
-    owner_.told.clear();
-    host_->Hold();  // whether it has settled is not waited for
+  const auto go_on = [&] {
     auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
     next->StartInPlace(std::move(host_));
     host_ = std::move(next);
+  };
+  On([&] {
+    owner_.told.clear();
+    host_->Hold();  // whether it has settled is not waited for
+    go_on();
   });
   WaitFor(PeerMessage::kPlanReady);
   Step(1);
+  // A generation that ends before the last step has settled: the stage is kept.
+  plan.set_resume_step(2);
+  On([&] {
+    host_->Hold();
+    go_on();
+    host_->Hold();
+  });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 2; }));
+  On([&] {
+    owner_.told.clear();
+    go_on();
+  });
+  WaitFor(PeerMessage::kPlanReady);
+  Step(2);
 }
 
 }  // namespace
