@@ -57,8 +57,9 @@ struct CudaSupport {
 CudaSupport FindCuda();
 
 // Intra-op threads of the process; 0 leaves LibTorch's choice. Results are bit-identical only
-// between runs with the same number, because matrix products split by it.
-void SetTorchThreads(int threads);
+// between runs with the same number, because matrix products split by it. Also readies the vector
+// functions of the CPU, so that the first of a process are as exact as the rest. Thread: any.
+void StartTorchMath(int threads);
 
 }  // namespace shoal::model
 

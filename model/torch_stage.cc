@@ -576,7 +576,7 @@ Result<std::unique_ptr<StageModel>> NewTorchStage(const ModelSpec& spec,
       [&] {
         SHOAL_ASSIGN_OR_RETURN(device, ChooseDevice(options.device));
         SHOAL_ASSIGN_OR_RETURN(chosen.compute, ChooseCompute(options.compute, device));
-        SetTorchThreads(options.threads);
+        StartTorchMath(options.threads);
         UsePooledHostMemory();
         stage = std::make_unique<TorchStage>(spec, chosen, device);
         return Status::Ok();
