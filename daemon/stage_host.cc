@@ -332,9 +332,10 @@ void StageHost::OnStepReady(const pipeline::StepReady& ready) {
   owner_->Tell(StepReadyMessage(plan_.generation(), ready));
 }
 
-void StageHost::OnSyncDone(std::uint64_t step, double squared_norm) {
+void StageHost::OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) {
   SHOAL_ASSERT_ON(*resources_.control);
-  owner_->Tell(SyncDoneMessage(plan_.generation(), step, squared_norm, runner_->stats().exchange));
+  owner_->Tell(SyncDoneMessage(plan_.generation(), step, amendment, squared_norm,
+                               runner_->stats().exchange));
 }
 
 void StageHost::OnApplied(std::uint64_t step,
@@ -525,17 +526,27 @@ void StageHost::OnFailed(Status status, const PeerId* peer) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (peer == nullptr) return FailPlan(status);
   if (std::exchange(failed_, true)) return;
-  SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer->ToShort()},
+  owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(status, *peer));
+}
+
+void StageHost::OnPeerLost(const Status& status, const PeerId& peer) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  TellLinkBroken(status, peer);
+}
+
+// Returns it for people.
+std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer) {
+  SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer.ToShort()},
             {"error", status.ToString()});
   control::v1::PeerMessage message;
   control::v1::LinkBroken* proto = message.mutable_link_broken();
   proto->set_generation(plan_.generation());
-  proto->set_peer(peer->key.data(), peer->key.size());
+  proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
   owner_->Tell(std::move(message));
-  const std::string text = "the link to peer " + peer->ToShort() + " broke: " + status.message();
+  std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();
   owner_->OnLinkTrouble(text);
-  owner_->OnStageState(PeerState::kWaiting, text);
+  return text;
 }
 
 void StageHost::FailPlan(const Status& status) {

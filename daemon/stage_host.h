@@ -139,7 +139,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // StageRunner::Mediator
   void OnReady() override;
   void OnStepReady(const pipeline::StepReady& ready) override;
-  void OnSyncDone(std::uint64_t step, double squared_norm) override;
+  void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) override;
+  void OnPeerLost(const Status& status, const PeerId& peer) override;
   void OnModelApplied(std::uint64_t step) override;
   void OnCaughtUp(std::uint64_t steps) override;
   void OnApplied(std::uint64_t step,
@@ -168,6 +169,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnSaved(std::shared_ptr<Saved> saved);
   void UploadNext(std::shared_ptr<Saved> saved);
   void TellCheckpoint(const Saved& saved, const Status& status);
+  std::string TellLinkBroken(const Status& status, const PeerId& peer);
   void FailPlan(const Status& status);
   // Runs `task` on `executor`; its result reaches `then` on control if the host still lives.
   template <typename T>

@@ -114,6 +114,8 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
       step.counting.push_back(static_cast<std::uint32_t>(p));
     }
   }
+  step.amendment = plan.amendment();
+  step.gone.assign(plan.gone().begin(), plan.gone().end());
   if (plan.lines_size() == 0) return step;
   const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> replica::LineRate {
     const std::uint64_t at = std::uint64_t{pipeline} * config.stages() + stage;
@@ -220,6 +222,7 @@ control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
   control::v1::StepReady* proto = message.mutable_step_ready();
   proto->set_generation(generation);
   proto->set_step(ready.step);
+  proto->set_amendment(ready.amendment);
   proto->set_micro_batches(ready.micro_batches);
   proto->set_labels(ready.labels);
   proto->set_loss_sum(ready.loss_sum);
@@ -239,12 +242,13 @@ control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
 }
 
 control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
-                                         double squared_norm,
+                                         std::uint32_t amendment, double squared_norm,
                                          const replica::ExactExchange& exchange) {
   control::v1::PeerMessage message;
   control::v1::SyncDone* proto = message.mutable_sync_done();
   proto->set_generation(generation);
   proto->set_step(step);
+  proto->set_amendment(amendment);
   proto->set_squared_norm(squared_norm);
   proto->set_exchange_ms(exchange.ms);
   proto->set_exact_values(exchange.values);

@@ -51,7 +51,7 @@ void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanRe
 control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
                                           const pipeline::StepReady& ready);
 control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
-                                         double squared_norm,
+                                         std::uint32_t amendment, double squared_norm,
                                          const replica::ExactExchange& exchange);
 // Residuals are left out: there is no other end to compare them with.
 control::v1::PeerMessage AppliedMessage(std::uint64_t generation, std::uint64_t step,

@@ -4,7 +4,7 @@
 // assumes that the pipelines count that have micro-batches, and that the same stages exchange
 // exactly as in the step before, where the swarm chooses which do. Reduce confirms this. Otherwise
 // the exchanges are rolled back, and a second round of the step repeats them from the kept
-// gradients.
+// gradients. A step that was dealt out again has rounds of its own, and exchanges with Reduce only.
 
 #include <algorithm>
 #include <numeric>
@@ -15,13 +15,15 @@
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
 #include "replica/gradient_buckets.h"
+#include "replica/methods/group_limits.h"
 #include "replica/replica_step.h"
 
 namespace shoal::replica {
 namespace {
 
-// A step's first round, and the one behind a wrong guess.
-constexpr std::uint64_t kRoundsPerStep = 2;
+// A step's first round, and the one behind a wrong guess; each time that it is dealt out.
+constexpr std::uint64_t kRoundsPerDeal = 2;
+constexpr std::uint64_t kRoundsPerStep = kRoundsPerDeal * (kAmendmentsMax + 1);
 
 class GradientStep final : public ReplicaStep {
  public:
@@ -36,6 +38,7 @@ class GradientStep final : public ReplicaStep {
   Status Init();
   void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
+  Status Reopen() override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   bool on_host() const override;
   std::string Awaited(const PeerId** peer) const override;
@@ -51,11 +54,14 @@ class GradientStep final : public ReplicaStep {
     std::shared_ptr<Buffer> own;  // what this peer adds to the sum
     Buffer spare;                 // for `own`: new pages cost more than what is done in them
     std::optional<Buffer> sum;    // not yet in the model
+    bool written = false;         // it is there, in the place of `own`
   };
 
   Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
   void BeginStep(std::uint64_t step);
   bool Guessed(const ReduceOrder& order) const;
+  std::uint64_t FirstRound() const { return kRoundsPerDeal * member_->amendment; }
+  void PutBack(Bucket* bucket);
   bool exact() const;  // the running exchanges of the stage's own part, whatever the method
   // Where what the bucket exchanges lies: the exchange may be on the host where the model is not.
   std::shared_ptr<const compression::ValueHome> HomeOf(const Bucket& bucket) const {
@@ -78,7 +84,8 @@ class GradientStep final : public ReplicaStep {
   std::vector<Bucket> buckets_;                                 // do not move
   std::uint64_t step_ = 0;                                      // running
   std::uint64_t attempt_ = 0;                                   // of its rounds
-  bool began_ = false;                                          // it
+  std::uint64_t opened_ = 0;  // how often a step was opened: older work counts for nothing
+  bool began_ = false;        // it
   std::vector<std::uint32_t> pipelines_;  // that count in it, as far as is known
   Status early_error_;                    // came before Reduce
   ReduceOrder order_;
@@ -146,6 +153,7 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
 void GradientStep::BeginStep(std::uint64_t step) {
   step_ = step;
   if (std::exchange(began_, true)) return;
+  attempt_ = FirstRound();
   pipelines_ = member_->counting;
   if (!pipelines_.empty()) return;
   pipelines_.resize(member_->config.pipelines);
@@ -154,6 +162,7 @@ void GradientStep::BeginStep(std::uint64_t step) {
 
 void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   SHOAL_ASSERT_ON(*member_->control);
+  if (member_->amendment > 0) return;
   BeginStep(step);
   for (Bucket& bucket : buckets_) {
     if (!bucket.begun && bucket.layout.final_after <= parts) Read(&bucket);
@@ -177,7 +186,8 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   done_ = std::move(done);
   BeginStep(order.step);
   buckets_left_ = buckets_.size();
-  const bool guessed = Guessed(order);
+  if (member_->amendment > 0) pipelines_ = order.pipelines;  // no exchange has begun
+  const bool guessed = Guessed(order) || member_->amendment > 0;
   exact_stages_ = order.exact_stages;
   if (!early_error_.ok()) {
     return scope_.Post("gradients.failed", [this] { Finish(early_error_); });
@@ -192,7 +202,7 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   for (Bucket& bucket : buckets_) {
     if (!bucket.begun) {
       Read(&bucket);
-    } else if (attempt_ > 0) {
+    } else if (attempt_ > FirstRound()) {
       bucket.exchange->Rollback();
       bucket.sum.reset();
       if (bucket.own != nullptr) bucket.queue->Ready(bucket.number);
@@ -216,7 +226,8 @@ void GradientStep::Read(Bucket* bucket) {
     return std::move(values);
   };
   scope_.Run(member_->compute, "gradients.read", std::move(read),
-             [this, bucket](Result<Buffer> values) {
+             [this, bucket, opened = opened_](Result<Buffer> values) {
+               if (opened != opened_) return;
                if (!values.ok()) return Finish(values.status());
                bucket->own = std::make_shared<Buffer>(std::move(*values));
                bucket->queue->Ready(bucket->number);
@@ -235,8 +246,9 @@ void GradientStep::Exchange(Bucket* bucket) {
   request.values = bucket->own;
   request.exact = exact();
   bucket->exchange->Start(std::move(request),
-                          [this, bucket, attempt = attempt_](Result<Buffer> sum) {
-                            if (attempt == attempt_) OnSum(bucket, std::move(sum));
+                          [this, bucket, attempt = attempt_, opened = opened_](Result<Buffer> sum) {
+                            if (attempt == attempt_ && opened == opened_)
+                              OnSum(bucket, std::move(sum));
                           });
 }
 
@@ -256,6 +268,7 @@ void GradientStep::OnSum(Bucket* bucket, Result<Buffer> sum) {
 }
 
 void GradientStep::Write(Bucket* bucket) {
+  bucket->written = true;
   auto write =
       [model = member_->model, to = bucket->layout.part, home = HomeOf(*bucket),
        sum = std::move(*std::exchange(bucket->sum, std::nullopt))]() mutable -> Result<Buffer> {
@@ -263,7 +276,8 @@ void GradientStep::Write(Bucket* bucket) {
     return std::move(sum);
   };
   scope_.Run(member_->compute, "gradients.write", std::move(write),
-             [this, bucket](Result<Buffer> written) {
+             [this, bucket, opened = opened_](Result<Buffer> written) {
+               if (opened != opened_) return;
                if (!written.ok()) return Finish(written.status());
                bucket->exchange->Recycle(std::move(*written));
                if (--buckets_left_ == 0) ReadNorm();
@@ -273,7 +287,41 @@ void GradientStep::Write(Bucket* bucket) {
 void GradientStep::ReadNorm() {
   auto norm = [model = member_->model] { return model->SquaredGradientNorm(1.0); };
   scope_.Run(member_->compute, "gradients.norm", std::move(norm),
-             [this](double squared) { Finish(squared); });
+             [this, opened = opened_](double squared) {
+               if (opened == opened_) Finish(squared);
+             });
+}
+
+Status GradientStep::Reopen() {
+  SHOAL_ASSERT_ON(*member_->control);
+  ++opened_;
+  done_ = nullptr;
+  early_error_ = Status::Ok();
+  attempt_ = FirstRound();
+  for (Bucket& bucket : buckets_) {
+    if (bucket.begun) bucket.exchange->Rollback();
+    if (std::exchange(bucket.written, false)) PutBack(&bucket);
+    bucket.begun = false;
+    bucket.own = nullptr;
+    bucket.sum.reset();
+  }
+  for (const auto& queue : queues_) queue->Restart();
+  own_left_ = own_buckets_;
+  measured_ = {};
+  began_ = false;
+  return Status::Ok();
+}
+
+// Behind what may still write the sum, on the same thread.
+void GradientStep::PutBack(Bucket* bucket) {
+  auto write = [model = member_->model, to = bucket->layout.part, home = HomeOf(*bucket),
+                own = bucket->own] {
+    return WriteGradients(model, *to, std::as_const(*own).floats(), *home);
+  };
+  scope_.Run(member_->compute, "gradients.put_back", std::move(write),
+             [this](const Status& status) {
+               if (!status.ok()) member_->fail(status, nullptr);
+             });
 }
 
 void GradientStep::Finish(Result<double> norm) {
@@ -289,7 +337,7 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   SHOAL_ASSERT_ON(*member_->control);
   for (Bucket& bucket : buckets_) {
     order.skip ? bucket.exchange->Rollback() : bucket.exchange->Commit();
-    bucket.begun = false;
+    bucket.begun = bucket.written = false;
     // Work of a round that was rolled back may still read it.
     if (bucket.own != nullptr && attempt_ == 0) bucket.spare = std::move(*bucket.own);
     bucket.own = nullptr;

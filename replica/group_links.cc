@@ -175,14 +175,31 @@ void GroupLinks::OpenTo(Peer* peer) {
     if (up()) on_up_();
   };
   handlers.on_frame = [this, peer](net::Frame frame) { OnFrame(peer, std::move(frame)); };
-  handlers.on_closed = [this, peer](Status status) {
-    SHOAL_ASSERT_ON(*member_->control);
-    if (status.ok()) status = Unavailable("it was closed");
-    member_->fail(status.WithContext("the link to " + Name(*peer) + " broke"), &peer->target.peer);
-  };
+  handlers.on_closed = [this, peer](Status status) { OnClosed(peer, std::move(status)); };
   const MemberConfig& own = member_->config;
   const bool lower = std::pair(own.stage, own.pipeline) < std::pair(peer->stage, peer->pipeline);
   peer->link = links_.Open(peer->target, lower, std::move(handlers));
+}
+
+void GroupLinks::OnClosed(Peer* peer, Status status) {
+  SHOAL_ASSERT_ON(*member_->control);
+  if (peer->gone) return;
+  if (status.ok()) status = Unavailable("it was closed");
+  status = std::move(status).WithContext("the link to " + Name(*peer) + " broke");
+  if (peer->pipeline != member_->config.pipeline && member_->lost(status, peer->target.peer)) {
+    peer->gone = true;
+    return;
+  }
+  member_->fail(status, &peer->target.peer);
+}
+
+void GroupLinks::Leave(std::uint32_t pipeline) {
+  SHOAL_ASSERT_ON(*member_->control);
+  for (Peer& peer : peers_) {
+    if (peer.pipeline != pipeline || Skipped(peer)) continue;
+    peer.gone = true;
+    peer.link.reset();
+  }
 }
 
 std::string GroupLinks::Missing(const PeerId** peer) const {
@@ -205,6 +222,7 @@ std::vector<net::LinkStats> GroupLinks::link_stats() const {
 }
 
 Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload) {
+  if (peers_[peer].gone) return Status::Ok();
   if (peers_[peer].link == nullptr) return FailedPrecondition("the group's links are not open");
   if (group != kStateGroup) member_->stats.replica.wire_sent += payload.size();
   const auto kind = group == kStateGroup ? net::FrameKind::kState : net::FrameKind::kGroup;
@@ -218,7 +236,7 @@ Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag
 
 void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
   SHOAL_ASSERT_ON(*member_->control);
-  if (member_->ended()) return;
+  if (member_->ended() || from->gone) return;
   member_->progress();
   Status status = links_.CheckFrame(frame);
   const std::uint32_t number = frame.micro_batch.index;

@@ -37,6 +37,8 @@ class GroupLinks {
     SHOAL_ASSERT_ON(*member_->control);
     return open_ == links_wanted_;
   }
+  // The peers of a pipeline have left the generation: nothing is sent to them any more.
+  void Leave(std::uint32_t pipeline);
   std::string Missing(const PeerId** peer) const;  // names a peer whose link is not open
   std::vector<net::LinkStats> link_stats() const;
 
@@ -60,11 +62,13 @@ class GroupLinks {
     net::LinkTarget target;
     std::uint32_t stage = 0, pipeline = 0;
     bool open = false;
+    bool gone = false;  // what is sent to it goes nowhere
     std::unique_ptr<net::Link> link;
   };
   std::string Name(const Peer& peer) const;
   bool Skipped(const Peer& peer) const;  // itself
   void OpenTo(Peer* peer);
+  void OnClosed(Peer* peer, Status status);
   void OnFrame(Peer* from, net::Frame frame);
   Status Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload);
 

@@ -54,6 +54,7 @@ struct Member {
   std::vector<double> group_shares = {}, shared_shares = {};
   // Pipelines that have micro-batches in the running step, rising; empty: all.
   std::vector<std::uint32_t> counting = {};
+  std::uint32_t amendment = 0;  // of the running step's plan: how often it was dealt out again
   // Of this peer's gradients in the running step; shared, because tasks outlive the member.
   std::shared_ptr<GradientMark> mark = std::make_shared<GradientMark>();
 
@@ -61,6 +62,10 @@ struct Member {
   std::function<void()> progress = [] {};
   // Compute works on an operation of this pass from now on; null: it waits for the exchange.
   std::function<void(std::optional<model::Pass>)> computing = [](std::optional<model::Pass>) {};
+  // The link to a peer of another pipeline broke. True: it may leave, and the generation goes on.
+  std::function<bool(const Status&, const PeerId&)> lost = [](const Status&, const PeerId&) {
+    return false;
+  };
   // Ends the generation; only the first call counts. `peer` may be null.
   std::function<void(Status, const PeerId*)> fail = {};
   // Whether the generation has ended: what still arrives counts for nothing.

@@ -159,6 +159,11 @@ class ReplicaStep {
   // Lost gradients of the member count as zeros, and set its mark: the exchanges end as usual. Only
   // without any exchange is the norm itself not finite. One at a time.
   virtual void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) = 0;
+  // The running step gets more micro-batches, before its Apply: what was read, exchanged and agreed
+  // of its gradients counts for nothing, and the `done` of a running Reduce does not run. The
+  // model's gradients are the own sums again, for tasks that are posted to compute from now on.
+  // Reduce comes once more. Member::amendment has grown. Unimplemented: the method cannot.
+  virtual Status Reopen() { return Unimplemented("the replica method ends the step for it"); }
   // Does it: weights and moments move on, gradients are zero. `done` as above.
   // An order to skip, the same on all members: what was agreed is dropped. Weights, moments, error
   // memories, factors and learned levels stay what they were before Reduce, bit for bit, and

@@ -109,6 +109,10 @@ void Machine::On(const SchedulerMessage& message) {
     case SchedulerMessage::kStepPlan:
       if (message.step_plan().generation() != generation_ || stage_ < 0) return;
       plans_[message.step_plan().step()] = message.step_plan();
+      // What it has done of a step that is dealt out again counts on.
+      if (message.step_plan().amendment() > 0 && message.step_plan().step() == applied_) {
+        busy_ = synced_ = false;
+      }
       return Work();
     case SchedulerMessage::kReduce: return OnReduce(message.reduce());
     case SchedulerMessage::kApply: return OnApply(message.apply());
@@ -271,6 +275,7 @@ void Machine::StepDone(std::uint64_t generation, std::uint64_t step, double seco
   const auto batches =
       static_cast<std::uint32_t>(plan->second.pipelines(pipeline_).micro_batches_size());
   ready->set_micro_batches(batches);
+  ready->set_amendment(plan->second.amendment());
   if (static_cast<std::size_t>(stage_) + 1 == model_.stages.size()) {
     const std::uint64_t labels =
         std::uint64_t{batches} * model_.config.micro_batch_rows * kTokensOfRow;

@@ -42,8 +42,13 @@ constexpr double kBalanceTolerance = 1e-6;
 struct Together {
   std::uint64_t generation = 0, step = 0;
   std::vector<Machine*> begun;
-  std::vector<Machine*> followers;  // shadows, which only get what comes out
-  bool broken = false;              // one of them is gone
+  std::vector<Machine*> followers;       // shadows, which only get what comes out
+  bool broken = false;                   // one of them is gone, or it begins again
+  std::vector<std::uint32_t> pipelines;  // of an exchange: that count
+  // Of a step that was dealt out again: how often, what was begun before, and when that is done.
+  std::uint32_t amendment = 0;
+  int micro_batches = 0;
+  TimePoint until{};
 };
 
 class ChurnSimulation final : public Machine::Owner {
@@ -95,6 +100,8 @@ class ChurnSimulation final : public Machine::Owner {
   PipelineWork WorkOf(const Together& run, const control::v1::PipelinePlan& plan, bool ever) const;
   void Applied(const control::v1::Apply& apply);
   void BeginPlan(const control::v1::Plan& plan);
+  void Leave(const control::v1::StepPlan& plan);
+  void TellPlaced();
   void Break(const Machine& machine);
 
   // ---- the scheduler
@@ -236,10 +243,19 @@ void ChurnSimulation::BeginStep(Machine* machine, const control::v1::StepPlan& p
     });
   }
   std::shared_ptr<Together>& run = pipelines_[pipeline];
-  if (!run || run->generation != plan.generation() || run->step != plan.step()) {
-    run = std::make_shared<Together>();
-    run->generation = plan.generation();
-    run->step = plan.step();
+  const bool same =
+      run && run->generation == plan.generation() && run->step == plan.step() && !run->broken;
+  if (!same || run->amendment != plan.amendment()) {
+    auto next = std::make_shared<Together>();
+    next->generation = plan.generation();
+    next->step = plan.step();
+    next->amendment = plan.amendment();
+    if (same) {  // what it has done of it counts on
+      next->micro_batches = run->micro_batches;
+      next->until = run->until;
+      run->broken = true;
+    }
+    run = std::move(next);
   }
   run->begun.push_back(machine);
   if (run->begun.size() == model_.stages.size()) RunStep(run, plan, pipeline);
@@ -267,17 +283,31 @@ PipelineWork ChurnSimulation::WorkOf(const Together& run, const control::v1::Pip
 void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
                               const control::v1::StepPlan& plan, int pipeline) {
   std::ranges::sort(run->begun, {}, [](const Machine* machine) { return machine->stage(); });
-  PipelineWork work = WorkOf(*run, plan.pipelines(pipeline), false);
+  control::v1::PipelinePlan rest = plan.pipelines(pipeline);
+  rest.mutable_micro_batches()->DeleteSubrange(0, run->micro_batches);
+  const Duration before = std::max(run->until - events_.now(), Duration::zero());
+  PipelineWork work = WorkOf(*run, rest, false);
   PipelineWork usual = WorkOf(*run, plan.pipelines(pipeline), true);
   for (const Machine* machine : run->begun) {
     usual.percent.push_back(machine->uploads_checkpoint() ? kFilePercent : 100);
   }
   work.percent = usual.percent;
-  seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(work).seconds};
+  PipelineWork whole = WorkOf(*run, plan.pipelines(pipeline), false);
+  whole.percent = usual.percent;
+  seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(whole).seconds};
+  run->micro_batches = plan.pipelines(pipeline).micro_batches_size();
+  if (rest.micro_batches().empty()) {
+    return After(before, [run] {
+      for (Machine* const machine : run->begun) {
+        if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, 0);
+      }
+    });
+  }
   for (std::size_t s = 0; s < run->begun.size(); ++s) {
     work.percent[s] = lines_.StepPercent(nodes_[run->begun[s]->number()]);
   }
   const PipelineTimes times = clock_.TimesOf(work);
+  run->until = events_.now() + before + FromSeconds(times.seconds);
   const auto members = static_cast<std::uint32_t>(std::ranges::count_if(
       plan.pipelines(), [](const auto& p) { return p.micro_batches_size() > 0; }));
   for (std::size_t s = 0; s < run->begun.size(); ++s) {
@@ -286,7 +316,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
     const double period = clock_.PeriodSeconds(times.seconds, members);
     lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period,
                    clock_.UrgentBits(work, stage, members) / period);
-    After(FromSeconds(times.done_seconds[s]), [run, machine, seconds = times.seconds] {
+    After(before + FromSeconds(times.done_seconds[s]), [run, machine, seconds = times.seconds] {
       if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, seconds);
     });
   }
@@ -295,10 +325,14 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
 void ChurnSimulation::BeginExchange(Machine* machine, const control::v1::Reduce& reduce) {
   const int stage = machine->stage();
   std::shared_ptr<Together>& run = groups_[stage];
-  if (!run || run->generation != reduce.generation() || run->step != reduce.step()) {
+  const std::vector<std::uint32_t> pipelines(reduce.pipelines().begin(), reduce.pipelines().end());
+  if (!run || run->generation != reduce.generation() || run->step != reduce.step() ||
+      run->pipelines != pipelines) {
+    if (run) run->broken = true;
     run = std::make_shared<Together>();
     run->generation = reduce.generation();
     run->step = reduce.step();
+    run->pipelines = pipelines;
   }
   const bool counts = std::ranges::count(reduce.pipelines(), machine->pipeline()) > 0;
   (counts ? run->begun : run->followers).push_back(machine);
@@ -362,6 +396,19 @@ void ChurnSimulation::BeginPlan(const control::v1::Plan& plan) {
   if (plan.resume_step() > ledger_.steps()) return Fail(Internal("a plan resumes at a later step"));
   ledger_.BackTo(plan.resume_step());
   account_.BackTo(plan.resume_step());
+  TellPlaced();
+}
+
+// Machines of pipelines that are out of the plan.
+void ChurnSimulation::Leave(const control::v1::StepPlan& plan) {
+  if (plan.gone().empty()) return;
+  std::erase_if(places_, [&](const auto& place) {
+    return std::ranges::count(plan.gone(), static_cast<std::uint32_t>(place.second.pipeline)) > 0;
+  });
+  TellPlaced();
+}
+
+void ChurnSimulation::TellPlaced() {
   std::set<std::size_t> placed;
   for (const auto& [number, place] : places_) placed.insert(number);
   phase_.Placed(std::move(placed));
@@ -377,7 +424,7 @@ void ChurnSimulation::Note(const Machine* to, const SchedulerMessage& message) {
       return;
     case SchedulerMessage::kStepPlan:
       plans_[message.step_plan().step()] = message.step_plan();
-      return;
+      return Leave(message.step_plan());
     case SchedulerMessage::kApply:
       if (message.apply().step() == ledger_.steps()) Applied(message.apply());
       return;

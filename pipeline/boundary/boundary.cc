@@ -234,6 +234,9 @@ Status Boundary::AcceptOfStep(net::Frame frame) {
   if (state_ == BoundaryState::kStepping && step == step_) {
     if (frame.kind == net::FrameKind::kResend) return out_->OnResend(frame);
     const std::uint32_t index = frame.micro_batch.index;
+    // The neighbour may have heard before us that the step has more micro-batches.
+    const bool extended = index >= in_->planned() && index < kMicroBatchesMax;
+    if (!sender() && config_.extends && extended) return KeepEarly(std::move(frame));
     SHOAL_RETURN_IF_ERROR(in_->OnFrame(std::move(frame)));
     return sender() ? out_->Release(index) : Status::Ok();
   }
@@ -259,6 +262,12 @@ Status Boundary::AcceptEarly(net::Frame frame) {
     return InvalidArgument(Describe(frame.micro_batch) + " came while step " +
                            std::to_string(next_step_) + " is next");
   }
+  return KeepEarly(std::move(frame));
+}
+
+// Until its micro-batch is planned here, too.
+Status Boundary::KeepEarly(net::Frame frame) {
+  const bool evaluation = frame.kind == net::FrameKind::kEvaluation;
   const Segments& segments = forward_.segments;
   const std::size_t frames = evaluation ? kEvaluationAhead : kEarlyMax * segments.count;
   const std::size_t bytes =
@@ -268,7 +277,7 @@ Status Boundary::AcceptEarly(net::Frame frame) {
       std::count_if(early_.begin(), early_.end(),
                     [&](const net::Frame& other) { return other.kind == frame.kind; }));
   if (waiting >= frames || frame.payload.size() > bytes) {
-    return ResourceExhausted("too much came ahead of step " + std::to_string(step));
+    return ResourceExhausted("too much came ahead of its plan: " + Describe(frame.micro_batch));
   }
   early_.push_back(std::move(frame));
   return Status::Ok();
@@ -291,6 +300,20 @@ void Boundary::PlanPrefetch(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
   if (delta_ != nullptr) delta_->PlanPrefetch(plan);
   if (residual_ != nullptr) residual_->PlanPrefetch(plan);
+}
+
+void Boundary::ExtendPlan(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  if (delta_ != nullptr) delta_->ExtendPlan(plan);
+  if (residual_ != nullptr) residual_->ExtendPlan(plan);
+}
+
+void Boundary::ExtendStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  ExtendPlan(plan);
+  out_->ExtendStep(plan);
+  in_->ExtendStep(plan);
+  for (net::Frame& frame : std::exchange(early_, {})) OnFrame(std::move(frame));
 }
 
 Status Boundary::StartStep(const StepPlan& plan) {

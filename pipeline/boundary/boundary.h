@@ -45,6 +45,7 @@ struct BoundaryConfig {
   std::uint32_t stage = 0, stages = 1;
   std::uint64_t seed = 0;
   std::uint64_t first_step = 0;
+  bool extends = false;  // a running step may get more micro-batches
   std::uint32_t micro_batch_rows = 1;
   compression::SampleShape sample;
   std::uint64_t segment_bytes_min = 0, prefetch_bytes = 0;
@@ -85,6 +86,10 @@ class Boundary {
 
   // A step that will start later: its m may be read.
   void PlanPrefetch(const StepPlan& plan);
+  // A step that will start later, or runs, has these micro-batches, of which it had the first ones.
+  void ExtendPlan(const StepPlan& plan);
+  // The same of the running step: they are sent and received, too.
+  void ExtendStep(const StepPlan& plan);
   // Failed precondition before up(); other errors are those of the directions.
   Status StartStep(const StepPlan& plan);
   BoundarySender& out() {
@@ -123,6 +128,7 @@ class Boundary {
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
   Status AcceptEarly(net::Frame frame);
+  Status KeepEarly(net::Frame frame);
   Status OnEvaluation(net::Frame frame);
   Status OnInventory(const net::Frame& frame);
   Status OnEvicted(const net::Frame& frame);

@@ -74,6 +74,17 @@ void BoundaryCache::PlanPrefetch(const StepPlan& plan) {
   OpenPrefetches();
 }
 
+void BoundaryCache::ExtendPlan(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  std::set<SegmentId>& all = uncommitted_[plan.step];
+  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
+    for (std::uint32_t segment = 0; segment < config_.segments.count; ++segment) {
+      const std::vector<SegmentId> ids = config_.segments.IdsOf(micro_batch.samples, segment);
+      all.insert(ids.begin(), ids.end());
+    }
+  }
+}
+
 bool BoundaryCache::Blocked(std::uint64_t step, SegmentId id) const {
   for (auto at = uncommitted_.begin(); at != uncommitted_.end() && at->first < step; ++at) {
     if (at->second.contains(id)) return true;

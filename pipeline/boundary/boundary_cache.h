@@ -83,6 +83,8 @@ class BoundaryCache {
 
   // What a later step will ask for; steps in order, before it starts.
   void PlanPrefetch(const StepPlan& plan);
+  // A planned step has these micro-batches; m of those that are new is read when it is asked for.
+  void ExtendPlan(const StepPlan& plan);
   // The m of a segment of a micro-batch, at once if it was read ahead.
   void Prefetch(MicroBatchId id, std::uint32_t segment, const std::vector<SampleId>& samples,
                 std::function<void(Records)> done);

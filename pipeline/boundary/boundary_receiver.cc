@@ -32,18 +32,23 @@ Status BoundaryReceiver::StartStep(const StepPlan& plan) {
     return FailedPrecondition("step " + std::to_string(plan.step) + " starts before all of step " +
                               std::to_string(plan_.step) + " was received");
   }
-  plan_ = plan;
   receives_.clear();
-  receives_.resize(plan.micro_batches.size() * direction_.segments.count);
   micro_batches_.clear();
-  for (const MicroBatchPlan& micro_batch : plan.micro_batches) {
-    const std::size_t samples = micro_batch.samples.size();
-    micro_batches_.push_back(
-        {nullptr, SegmentedVisits(samples, direction_.segments.count), std::vector<bool>(samples)});
-  }
+  ExtendStep(plan);
   window_ = 0;
   ready_ = 0;
   return Status::Ok();
+}
+
+void BoundaryReceiver::ExtendStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  plan_ = plan;
+  receives_.resize(plan.micro_batches.size() * direction_.segments.count);
+  for (std::size_t mb = micro_batches_.size(); mb < plan.micro_batches.size(); ++mb) {
+    const std::size_t samples = plan.micro_batches[mb].samples.size();
+    micro_batches_.push_back(
+        {nullptr, SegmentedVisits(samples, direction_.segments.count), std::vector<bool>(samples)});
+  }
 }
 
 void BoundaryReceiver::Advance(std::uint32_t window) {

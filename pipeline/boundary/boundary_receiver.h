@@ -48,6 +48,12 @@ class BoundaryReceiver {
 
   // Failed precondition if something of the step before was not taken.
   Status StartStep(const StepPlan& plan);
+  // The running step has these micro-batches, of which it had the first ones before.
+  void ExtendStep(const StepPlan& plan);
+  std::uint32_t planned() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return static_cast<std::uint32_t>(micro_batches_.size());
+  }
   // Lets micro-batches below `window` be decoded, which bounds memory.
   void Advance(std::uint32_t window);
   // A frame of the running step from the other end; an error is its fault.

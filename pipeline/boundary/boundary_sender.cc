@@ -52,6 +52,14 @@ Status BoundarySender::StartStep(const StepPlan& plan) {
   return Status::Ok();
 }
 
+void BoundarySender::ExtendStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  plan_ = plan;
+  stats_.ExtendStep(plan.micro_batches.size());
+  sends_.resize(plan.micro_batches.size() * direction_.segments.count);
+  micro_batches_.resize(plan.micro_batches.size());
+}
+
 void BoundarySender::Advance(std::uint32_t window) {
   SHOAL_ASSERT_ON(generation_->control());
   window = std::min<std::uint32_t>(window, micro_batches_.size());

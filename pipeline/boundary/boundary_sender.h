@@ -47,6 +47,8 @@ class BoundarySender {
 
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);
+  // The running step has these micro-batches, of which it had the first ones before.
+  void ExtendStep(const StepPlan& plan);
   // Reads m of micro-batches below `window` ahead.
   void Advance(std::uint32_t window);
   // rows x tokens x hidden, in the direction's home: each segment is encoded as soon as its m is

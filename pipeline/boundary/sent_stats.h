@@ -23,6 +23,8 @@ class SentStats {
 
   // Chooses the mode for a step of so many micro-batches, from what the step before counted.
   void StartStep(std::size_t micro_batches);
+  // The running step has so many.
+  void ExtendStep(std::size_t micro_batches) { micro_batches_.resize(micro_batches); }
   compression::DeltaMode mode() const { return guard_.mode(); }
   // The values of a micro-batch are there.
   void Begin(std::uint32_t micro_batch, std::size_t samples);

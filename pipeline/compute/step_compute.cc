@@ -101,6 +101,16 @@ void StepCompute::StartStep(const StepPlan& plan) {
   Pump();
 }
 
+void StepCompute::ExtendStep(const StepPlan& plan) {
+  SHOAL_ASSERT_ON(generation_->control());
+  SHOAL_CHECK(plan.step == plan_.step);
+  plan_ = plan;
+  active_ = true;
+  progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
+  resources_.stats->micro_batches = progress_.micro_batches;
+  Pump();
+}
+
 // Beside the control thread: it takes milliseconds. Until it is done, the bounds of the step before
 // hold; any bounds may change at any time.
 void StepCompute::ChooseStepBounds() {

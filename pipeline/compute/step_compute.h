@@ -59,6 +59,8 @@ class StepCompute {
   }
 
   void StartStep(const StepPlan& plan);
+  // The running step has these micro-batches, of which it had the first ones before.
+  void ExtendStep(const StepPlan& plan);
   // Starts the next operation, if one can run. Call whenever something arrived.
   void Pump();
 

@@ -26,6 +26,10 @@ std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event) {
       {RunnerState::kNew, RunnerEvent::kStart, RunnerState::kOpening},
       {RunnerState::kOpening, RunnerEvent::kLinksUp, RunnerState::kWaiting},
       {RunnerState::kWaiting, RunnerEvent::kPlan, RunnerState::kRunning},
+      {RunnerState::kRunning, RunnerEvent::kAmended, RunnerState::kRunning},
+      {RunnerState::kReady, RunnerEvent::kAmended, RunnerState::kRunning},
+      {RunnerState::kReducing, RunnerEvent::kAmended, RunnerState::kRunning},
+      {RunnerState::kSynced, RunnerEvent::kAmended, RunnerState::kRunning},
       {RunnerState::kRunning, RunnerEvent::kMicroBatchesDone, RunnerState::kReady},
       {RunnerState::kReady, RunnerEvent::kReduce, RunnerState::kReducing},
       {RunnerState::kReducing, RunnerEvent::kReduced, RunnerState::kSynced},
@@ -36,6 +40,11 @@ std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event) {
     if (row.from == state && row.event == event) return row.to;
   }
   return std::nullopt;
+}
+
+bool AwaitsScheduler(RunnerState state) {
+  return state == RunnerState::kWaiting || state == RunnerState::kReady ||
+         state == RunnerState::kSynced;
 }
 
 std::optional<Activity> ActivityOf(RunnerState state) {

@@ -2,7 +2,9 @@
 //
 //   opening -> waiting -> running -> ready -> reducing -> synced -> applying -> waiting ...
 //
-// Failure ends it from anywhere: then nothing of the runner runs any more.
+// Where pipelines leave in a step, those that are left run their micro-batches, too: from ready,
+// reducing and synced back to running. Failure ends it from anywhere: then nothing of the runner
+// runs any more.
 
 #ifndef SHOAL_PIPELINE_CORE_LIFECYCLE_H_
 #define SHOAL_PIPELINE_CORE_LIFECYCLE_H_
@@ -29,6 +31,7 @@ enum class RunnerEvent : std::uint8_t {
   kStart,
   kLinksUp,
   kPlan,
+  kAmended,  // there are more micro-batches
   kMicroBatchesDone,
   kReduce,
   kReduced,
@@ -39,6 +42,8 @@ enum class RunnerEvent : std::uint8_t {
 std::string_view RunnerStateName(RunnerState state);
 // The state after `event`, or nothing where the event is out of place.
 std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event);
+// Whether the next move is the scheduler's.
+bool AwaitsScheduler(RunnerState state);
 // What the time in a state counts as; nothing where the operations of the step say it themselves,
 // and before the links are open.
 std::optional<Activity> ActivityOf(RunnerState state);

@@ -63,6 +63,8 @@ struct LinkTargets {
   std::vector<net::LinkTarget> shared;
 };
 
+inline constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
+
 struct MicroBatchPlan {
   std::uint32_t global_index = 0;
   std::vector<SampleId> samples;
@@ -78,10 +80,14 @@ struct StepPlan {
   // reductions by them from this step on. Empty: as before.
   std::vector<replica::LineRate> group_lines = {}, shared_lines = {};
   std::vector<std::uint32_t> counting = {};  // pipelines that have micro-batches; empty: all
+  // How often the step was dealt out again, because pipelines left the generation; and those.
+  std::uint32_t amendment = 0;
+  std::vector<std::uint32_t> gone = {};
 };
 
 struct StepReady {
   std::uint64_t step = 0;
+  std::uint32_t amendment = 0;  // of the plan that is done
   double squared_norm = 0;  // of the own gradient sum, if the replica method clips by it; else 0
   std::uint32_t micro_batches = 0;
   std::uint64_t labels = 0;

@@ -61,4 +61,27 @@ ModelFacts FactsOf(const model::StageModel& model, std::uint32_t rows, std::uint
           UnitsOf(model, rows, tokens)};
 }
 
+Result<replica::ReplicaContext> ReplicaContextOf(const RunnerConfig& config,
+                                                 const ModelFacts& facts, replica::Member* member,
+                                                 const replica::GroupLinks* group) {
+  if (!facts.shared.empty() && (group == nullptr || group->shared_group() == nullptr)) {
+    return FailedPrecondition(
+        "this stage holds tensors that others share, but the plan names no peers of these");
+  }
+  replica::ReplicaContext context;
+  // A single pipeline has nothing to agree on but the copies of what stages share.
+  SHOAL_ASSIGN_OR_RETURN(
+      context.method,
+      replica::ParseReplicaMethod(config.pipelines > 1 ? config.replica_method : "average"));
+  context.member = member;
+  context.links = group;
+  if (group != nullptr) {
+    context.parts = replica::MakeParameterGroups(*group, facts.layout, facts.shared);
+    context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
+  }
+  context.layout = facts.layout;
+  context.units = facts.units;
+  return context;
+}
+
 }  // namespace shoal::pipeline

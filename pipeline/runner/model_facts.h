@@ -11,6 +11,7 @@
 #include "model/stage_model.h"
 #include "pipeline/core/runner_types.h"
 #include "replica/operation_gate.h"
+#include "replica/replica_step.h"
 #include "replica/state/state_transfer.h"
 
 namespace shoal::pipeline {
@@ -35,6 +36,13 @@ replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
 
 // Of micro-batches of `rows` rows of `tokens` tokens. Thread: compute.
 ModelFacts FactsOf(const model::StageModel& model, std::uint32_t rows, std::uint32_t tokens);
+
+// What the replica step of a stage is made of; `group`: null where it has none. `member` and
+// `group` outlive it. Failed precondition: the stage shares tensors, but the plan names no peers of
+// these.
+Result<replica::ReplicaContext> ReplicaContextOf(const RunnerConfig& config,
+                                                 const ModelFacts& facts, replica::Member* member,
+                                                 const replica::GroupLinks* group);
 
 }  // namespace shoal::pipeline
 

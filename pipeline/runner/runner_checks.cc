@@ -10,8 +10,6 @@
 namespace shoal::pipeline {
 namespace {
 
-constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
-
 bool HasPeer(const net::LinkTarget& target) { return target.peer != PeerId{}; }
 
 Status CheckHolders(const RunnerConfig& config) {
@@ -144,6 +142,17 @@ Status CheckReduce(const RunnerConfig& config, const replica::ReduceOrder& order
                            " lacks learning rate, labels or gradient norms of the pipelines");
   }
   return Status::Ok();
+}
+
+Status CheckApply(const replica::ApplyOrder& order, std::uint64_t step) {
+  const bool has_norm = std::isfinite(order.global_norm) || order.skip;
+  if (order.step == step && order.labels > 0 && has_norm && std::isfinite(order.learning_rate)) {
+    return Status::Ok();
+  }
+  return InvalidArgument("Apply for step " + std::to_string(order.step) + " with " +
+                         std::to_string(order.labels) + " labels and gradient norm " +
+                         std::to_string(order.global_norm) + " cannot be carried out in step " +
+                         std::to_string(step));
 }
 
 }  // namespace shoal::pipeline

@@ -32,6 +32,7 @@ BoundaryConfig BoundaryConfigOf(const RunnerConfig& config, const RunnerCodecs& 
           .stages = config.stages,
           .seed = config.seed,
           .first_step = config.resume_step,
+          .extends = config.pipelines > 1,
           .micro_batch_rows = config.micro_batch_rows,
           .sample = {config.row_tokens, config.hidden},
           .segment_bytes_min = config.segment_bytes_min,

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "pipeline/runner/model_facts.h"
 #include "pipeline/runner/runner_checks.h"
 #include "pipeline/runner/runner_codecs.h"
+#include "pipeline/runner/step_plans.h"
 #include "replica/group_links.h"
 #include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
@@ -30,8 +30,7 @@
 namespace shoal::pipeline {
 namespace {
 
-constexpr std::size_t kPlansMax = 64;  // queued step plans
-constexpr int kWatchdogTicks = 4;      // per stall timeout
+constexpr int kWatchdogTicks = 4;  // per stall timeout
 // Bytes on the links between two ticks that count as progress: far more than pings make.
 constexpr std::uint64_t kProgressBytes = 16 * 1024;
 
@@ -47,6 +46,7 @@ class Runner final : public StageRunner {
         activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
         notices_(dependencies.control),
+        plans_(config_),
         applying_(config.resume_step) {
     for (const std::string& text : codecs_.on_host) NoteOnHost(text);
     FillMember();
@@ -79,6 +79,12 @@ class Runner final : public StageRunner {
   void Fail(const Status& status, const PeerId* peer) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
   void FillMember();
+  template <typename Function>
+  void EachBoundary(const Function& function) const {
+    for (Boundary* boundary : {previous_.get(), next_.get()}) {
+      if (boundary != nullptr) function(boundary);
+    }
+  }
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
   void MakeStateTransfer(const ModelFacts& facts);
@@ -91,6 +97,9 @@ class Runner final : public StageRunner {
   void MakeCompute();
   void MaybeUp();
   void MaybeStartStep();
+  void OnAmendedPlan(StepPlan plan);
+  void ExtendStep(StepPlan plan);
+  bool OnPeerLost(const Status& status, const PeerId& peer);
   void OnEvaluationDone();
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
@@ -120,11 +129,12 @@ class Runner final : public StageRunner {
   TaskScope notices_;  // outlives a failure: OnFailed goes through it
   RunnerState state_ = RunnerState::kNew;
   bool model_clean_ = false;  // gradients zeroed
-  std::deque<StepPlan> plans_;
-  StepPlan plan_;              // of the running or last step
-  std::uint64_t planned_ = 0;  // step of the next plan to come
-  std::uint64_t step_ = 0;     // running or last
-  bool local_norm_ = false;    // is told with the end of the micro-batches
+  StepPlans plans_;
+  StepPlan plan_;            // of the running or last step
+  std::uint64_t step_ = 0;   // running or last
+  bool computes_ = false;    // its micro-batches, not its evaluation
+  bool local_norm_ = false;  // is told with the end of the micro-batches
+  bool outlives_ = false;    // other pipelines, by its replica method
   ApplyingSteps applying_;
   std::function<void(Result<std::uint64_t>)> settled_;
   std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
@@ -218,7 +228,6 @@ void Runner::Start(const LinkTargets& targets) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!Go(RunnerEvent::kStart, "Start")) return;
   if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status, nullptr);
-  planned_ = config_.resume_step;
   ResetModel();
   RollBackStore();
   if (!first_stage()) {
@@ -230,8 +239,7 @@ void Runner::Start(const LinkTargets& targets) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,
                                                    [this] { MaybeUp(); });
   }
-  if (previous_) previous_->Open();
-  if (next_) next_->Open();
+  EachBoundary([](Boundary* boundary) { boundary->Open(); });
   if (group_) group_->Open();
   Watch();
 }
@@ -246,6 +254,9 @@ void Runner::FillMember() {
   member_.progress = [this] { generation_.Progress(); };
   member_.computing = [this](std::optional<model::Pass> pass) {
     activity_.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
+  };
+  member_.lost = [this](const Status& status, const PeerId& peer) {
+    return OnPeerLost(status, peer);
   };
   member_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
   member_.ended = [this] { return failed(); };
@@ -271,24 +282,10 @@ void Runner::ResetModel() {
 }
 
 Status Runner::MakeReplicaStep(const ModelFacts& facts) {
-  if (!facts.shared.empty() && (!group_ || group_->shared_group() == nullptr)) {
-    return FailedPrecondition(
-        "this stage holds tensors that others share, but the plan names no peers of these");
-  }
-  replica::ReplicaContext context;
-  // A single pipeline has nothing to agree on but the copies of what stages share.
-  SHOAL_ASSIGN_OR_RETURN(
-      context.method,
-      replica::ParseReplicaMethod(config_.pipelines > 1 ? config_.replica_method : "average"));
+  SHOAL_ASSIGN_OR_RETURN(replica::ReplicaContext context,
+                         ReplicaContextOf(config_, facts, &member_, group_.get()));
   local_norm_ = context.method.traits.clips_locally;
-  context.member = &member_;
-  context.links = group_.get();
-  if (group_) {
-    context.parts = replica::MakeParameterGroups(*group_, facts.layout, facts.shared);
-    context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
-  }
-  context.layout = facts.layout;
-  context.units = facts.units;
+  outlives_ = context.method.traits.follows_steps;
   SHOAL_ASSIGN_OR_RETURN(replica_, replica::NewReplicaStep(std::move(context)));
   if (group_ && replica_->on_host() && !codecs_.home->on_host()) {
     NoteOnHost(ExchangeOnHostText(config_, facts));
@@ -332,9 +329,9 @@ void Runner::RollBackStore() {
 
 void Runner::MaybeUp() {
   if (failed() || state_ != RunnerState::kOpening || !model_clean_) return;
-  if (previous_ && !previous_->up()) return;
-  if (next_ && !next_->up()) return;
-  if (group_ && !group_->up()) return;
+  bool up = !group_ || group_->up();
+  EachBoundary([&](const Boundary* boundary) { up = up && boundary->up(); });
+  if (!up) return;
   Go(RunnerEvent::kLinksUp, "link-up");
   if (transfer_) transfer_->Start();
   notices_.Post("runner.ready", [this] {
@@ -347,41 +344,63 @@ void Runner::OnStepPlan(StepPlan plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
-  if (Status status = CheckPlan(config_, plan, planned_); !status.ok())
-    return Fail(status, nullptr);
-  if (plans_.size() >= kPlansMax) {
-    return Fail(
-        ResourceExhausted("the plan of step " + std::to_string(plan.step) + " is too far ahead"),
-        nullptr);
-  }
-  ++planned_;
-  for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr) boundary->PlanPrefetch(plan);
-  }
-  plans_.push_back(std::move(plan));
+  if (plan.amendment > 0) return OnAmendedPlan(std::move(plan));
+  if (Status status = plans_.Add(plan); !status.ok()) return Fail(status, nullptr);
+  EachBoundary([&](Boundary* boundary) { boundary->PlanPrefetch(plan); });
   MaybeStartStep();
+}
+
+void Runner::OnAmendedPlan(StepPlan plan) {
+  for (const std::uint32_t pipeline : plan.gone) {
+    if (group_ && pipeline != config_.pipeline) group_->Leave(pipeline);
+  }
+  if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan));
+  EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
+  if (Status status = plans_.Amend(std::move(plan)); !status.ok()) Fail(status, nullptr);
+}
+
+void Runner::ExtendStep(StepPlan plan) {
+  if (Status s = CheckAmendment(config_, plan_, plan); !s.ok()) return Fail(s, nullptr);
+  if (!Go(RunnerEvent::kAmended, "more micro-batches")) return;
+  plan_.micro_batches = std::move(plan.micro_batches);
+  plan_.amendment = member_.amendment = plan.amendment;
+  plan_.counting = member_.counting = std::move(plan.counting);
+  if (Status status = replica_->Reopen(); !status.ok()) return Fail(status, nullptr);
+  EachBoundary([this](Boundary* boundary) { boundary->ExtendStep(plan_); });
+  if (computes_ && !failed()) compute_->ExtendStep(plan_);
+}
+
+// The scheduler hears of it, and says who has left.
+bool Runner::OnPeerLost(const Status& status, const PeerId& peer) {
+  if (!outlives_ || state_ == RunnerState::kOpening) return false;
+  notices_.Post("runner.peer_lost", [this, status, peer] {
+    if (!failed()) mediator_->OnPeerLost(status, peer);
+  });
+  return true;
 }
 
 void Runner::MaybeStartStep() {
   if (failed() || state_ != RunnerState::kWaiting || plans_.empty()) return;
   if (!Go(RunnerEvent::kPlan, "a step plan")) return;
-  plan_ = std::move(plans_.front());
-  plans_.pop_front();
+  plan_ = plans_.Take();
   step_ = plan_.step;
+  computes_ = false;
   member_.mark->Clear();
   member_.counting = plan_.counting;
+  member_.amendment = plan_.amendment;
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
   if (!plan_.shared_lines.empty())
     member_.shared_shares = replica::SharesByRates(plan_.shared_lines);
-  for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary == nullptr) continue;
-    if (Status status = boundary->StartStep(plan_); !status.ok()) return Fail(status, nullptr);
-  }
+  EachBoundary([this](Boundary* boundary) {
+    if (Status status = boundary->StartStep(plan_); !status.ok()) Fail(status, nullptr);
+  });
   if (!failed()) evaluation_->Start(plan_);
 }
 
 void Runner::OnEvaluationDone() {
-  if (!failed()) compute_->StartStep(plan_);
+  if (failed()) return;
+  computes_ = true;
+  compute_->StartStep(plan_);
 }
 
 void Runner::OnMicroBatchesDone() {
@@ -400,6 +419,7 @@ void Runner::ReportReady(double squared_norm) {
   if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
   StepReady ready;
   ready.step = step_;
+  ready.amendment = plan_.amendment;
   ready.squared_norm = squared_norm;
   ready.micro_batches = computed_.micro_batches;
   ready.labels = compute_->loss().labels;
@@ -419,8 +439,7 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
   const auto& counted = order.pipelines;
   if (std::find(counted.begin(), counted.end(), config_.pipeline) == counted.end()) {
-    if (previous_) previous_->DropStaged();
-    if (next_) next_->DropStaged();
+    EachBoundary([](Boundary* boundary) { boundary->DropStaged(); });
   }
   replica_->Reduce(order, [this](Result<double> squared_norm) {
     if (failed()) return;
@@ -432,8 +451,8 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
 void Runner::Reduced(double squared_norm) {
   if (!Go(RunnerEvent::kReduced, "the end of the exchange")) return;
   if (member_.mark->lost()) squared_norm = std::numeric_limits<double>::quiet_NaN();
-  notices_.Post("runner.sync_done", [this, step = step_, squared_norm] {
-    if (!failed()) mediator_->OnSyncDone(step, squared_norm);
+  notices_.Post("runner.sync_done", [this, step = step_, by = plan_.amendment, squared_norm] {
+    if (!failed()) mediator_->OnSyncDone(step, by, squared_norm);
   });
 }
 
@@ -442,15 +461,7 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   // The group has agreed on the step: others apply it.
   const bool last = failed() && state_ == RunnerState::kSynced;
   if (failed() && !last) return;
-  const bool has_norm = std::isfinite(order.global_norm) || order.skip;
-  if (order.step != step_ || order.labels == 0 || !has_norm ||
-      !std::isfinite(order.learning_rate)) {
-    return Fail(InvalidArgument("Apply for step " + std::to_string(order.step) + " with " +
-                                std::to_string(order.labels) + " labels and gradient norm " +
-                                std::to_string(order.global_norm) +
-                                " cannot be carried out in step " + std::to_string(step_)),
-                nullptr);
-  }
+  if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status, nullptr);
   if (last) {
     state_ = RunnerState::kApplying;
   } else if (!Go(RunnerEvent::kApply, "Apply")) {
@@ -486,9 +497,7 @@ void Runner::CommitBoundaries(std::uint64_t step) {
     generation_.Progress();
     ReportApplied();
   };
-  for (Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary != nullptr) applying_.Await(boundary->Commit(step, committed));
-  }
+  EachBoundary([&](Boundary* end) { applying_.Await(end->Commit(step, committed)); });
 }
 
 void Runner::ReportApplied() {
@@ -508,12 +517,9 @@ RunnerStats Runner::stats() const {
   stats.time = activity_.used();
   stats.codec_device_ms = codecs_.home->device_ms();
   stats.on_host = on_host_;
-  if (transfer_) {
-    stats.state_bytes = transfer_->bytes_here();
-    stats.state_bytes_wanted = transfer_->bytes_wanted();
-  }
-  if (previous_) stats.boundaries.push_back(previous_->stats());
-  if (next_) stats.boundaries.push_back(next_->stats());
+  stats.state_bytes = transfer_ ? transfer_->bytes_here() : 0;
+  stats.state_bytes_wanted = transfer_ ? transfer_->bytes_wanted() : 0;
+  EachBoundary([&](const Boundary* end) { stats.boundaries.push_back(end->stats()); });
   return stats;
 }
 
@@ -521,8 +527,7 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   SHOAL_ASSERT_ON(*resources_.control);
   std::vector<net::LinkStats> stats;
   if (group_) stats = group_->link_stats();
-  if (previous_) stats.push_back(previous_->link_stats());
-  if (next_) stats.push_back(next_->link_stats());
+  EachBoundary([&](const Boundary* end) { stats.push_back(end->link_stats()); });
   return stats;
 }
 
@@ -534,10 +539,7 @@ void Runner::Watch() {
 }
 
 void Runner::CheckProgress() {
-  if (state_ == RunnerState::kWaiting || state_ == RunnerState::kReady ||
-      state_ == RunnerState::kSynced) {
-    generation_.Progress();  // it is the scheduler's turn, which watches all peers
-  }
+  if (AwaitsScheduler(state_)) generation_.Progress();  // it watches all peers
   // A large frame on a slow line is progress long before it is complete.
   std::uint64_t bytes = 0;
   for (const net::LinkStats& link : link_stats()) {
@@ -577,8 +579,7 @@ std::string Runner::AwaitedInStep(const PeerId** peer) const {
 std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
   for (const Boundary* boundary : {previous_.get(), next_.get()}) {
     if (boundary == nullptr || boundary->up()) continue;
-    *peer = &boundary->peer();
-    return boundary->Missing();
+    return *peer = &boundary->peer(), boundary->Missing();
   }
   return group_ && !group_->up() ? group_->Missing(peer) : "this peer's model";
 }

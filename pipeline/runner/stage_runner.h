@@ -30,7 +30,10 @@ class StageRunner {
     virtual void OnReady() = 0;  // links open, inventories exchanged: step plans may come
     virtual void OnStepReady(const StepReady& ready) = 0;
     // A norm that is not finite: a gradient of this peer was lost in the step.
-    virtual void OnSyncDone(std::uint64_t step, double squared_norm) = 0;
+    // `amendment`: of the plan whose gradients these are.
+    virtual void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) = 0;
+    // The link to a peer of another pipeline broke. The generation goes on: that may leave it.
+    virtual void OnPeerLost(const Status& /*status*/, const PeerId& /*peer*/) {}
     // The model has made the step, and no task that changes its weights again was posted since. Not
     // a task of its own: the runner must not be destroyed in it.
     virtual void OnModelApplied(std::uint64_t /*step*/) {}
@@ -52,7 +55,9 @@ class StageRunner {
   // Opens links and exchanges inventories; Mediator::OnReady follows. Targets as in the plan.
   virtual void Start(const LinkTargets& targets) = 0;
 
-  virtual void OnStepPlan(StepPlan plan) = 0;  // steps in order, a few ahead at most
+  // Steps in order, a few ahead at most. With an amendment: a step before its Apply again, with
+  // more micro-batches behind those that it had, because pipelines have left.
+  virtual void OnStepPlan(StepPlan plan) = 0;
   // Adds up gradients over the pipelines that count and over stages that share tensors; OnSyncDone.
   virtual void OnReduce(const replica::ReduceOrder& order) = 0;
   // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied. Where a link

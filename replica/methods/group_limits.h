@@ -10,6 +10,9 @@ namespace shoal::replica {
 // Pipelines of a run, and so members of a stage group.
 inline constexpr std::uint32_t kPipelinesMax = 64;
 
+// How often the micro-batches of a step may be dealt out again, before it begins anew.
+inline constexpr std::uint32_t kAmendmentsMax = 7;
+
 // Members of any group: that of a tied embedding has the first and the last stage of each pipeline,
 // that of a table which all layers use has all stages.
 inline constexpr std::uint32_t kGroupMembersMax = 2 * kPipelinesMax;

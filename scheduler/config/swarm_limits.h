@@ -12,6 +12,7 @@
 namespace shoal::scheduler {
 
 inline constexpr std::uint32_t kStepPlansAhead = 3;   // in progress and ahead
+inline constexpr std::uint64_t kDealtStepsMax = 64;   // ahead, that a stored event may name
 inline constexpr std::uint32_t kFailuresMax = 5;      // in a row, without progress
 inline constexpr std::uint32_t kSavesFailedMax = 2;   // in a row, then a spare takes the position
 inline constexpr std::uint32_t kSkippedStepsMax = 2;  // in a row; at one more the run is held
@@ -49,6 +50,10 @@ inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
 inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
 // After the last member was lost of those that go together, the others go on.
 inline constexpr Duration kLostTogether = std::chrono::milliseconds(500);
+// Of a step, done by those who are left: more than a new generation costs them.
+inline constexpr Duration kWorthKeeping = std::chrono::seconds(2);
+// For a peer to be lost of which others only say that their link to it broke.
+inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
 inline constexpr Duration kPrepareAgainFirst = std::chrono::seconds(2);  // who went as a shadow
 inline constexpr Duration kPrepareAgainMax = std::chrono::minutes(10);

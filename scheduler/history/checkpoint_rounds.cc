@@ -46,6 +46,17 @@ std::optional<ArtefactMap> CheckpointRounds::TakeWhole(std::uint64_t step) {
   return files;
 }
 
+bool CheckpointRounds::GoOnWithout(std::uint32_t pipeline) {
+  const std::size_t ended = std::erase_if(rounds_, [&](const auto& round) {
+    return std::ranges::count(round.second.uploaders, pipeline) > 0;
+  });
+  for (auto& [step, round] : rounds_) {
+    std::erase_if(round.reported, [&](const auto& member) { return member.first == pipeline; });
+    round.members -= std::min(round.members, round.uploaders.size());
+  }
+  return ended > 0;
+}
+
 bool CheckpointRounds::DropUploadedBy(std::uint32_t stage,
                                       const std::vector<std::uint32_t>& pipelines) {
   return std::erase_if(rounds_, [&](const auto& round) {

@@ -48,6 +48,9 @@ class CheckpointRounds {
   // The files of the checkpoint, if its members have reported; it and all before it end then.
   std::optional<ArtefactMap> TakeWhole(std::uint64_t step);
   void Drop(std::uint64_t step) { rounds_.erase(step); }
+  // The members of a pipeline are gone: checkpoints in which one of them uploads end, the others
+  // do without their reports. True: some ended.
+  bool GoOnWithout(std::uint32_t pipeline);
   // Those in which one of these pipelines uploads for the stage. True: there were some.
   bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
 

@@ -72,8 +72,10 @@ Status Audit::CountMicroBatch(std::uint64_t epoch, std::uint32_t global_index) {
 Status Audit::CheckDealt(const LedgerSteps& steps) const {
   const LedgerPlan& plan = ledger_.plans[steps.plan];
   if (plan.pipelines == 0) return Status::Ok();
+  const std::vector<Dealt> dealt =
+      steps.dealing.empty() ? std::vector<Dealt>() : Deal(steps.dealing, deal_.micro_batches);
   for (std::uint32_t j = 0; j < deal_.micro_batches; ++j) {
-    if (!steps.pipelines.empty() && steps.PipelineOf(j) < plan.pipelines) continue;
+    if (j < dealt.size() && dealt[j].pipeline < plan.pipelines) continue;
     return DataLoss("micro-batch " + std::to_string(j) + " of step " + std::to_string(steps.first) +
                     " went to no pipeline of the plan of generation " +
                     std::to_string(plan.generation));
@@ -108,11 +110,10 @@ std::size_t Audit::StepsWith(std::uint64_t step) const {
 
 void Audit::Work(const LedgerSteps& steps, std::uint32_t stages, std::uint64_t MemberWork::*kind) {
   const LedgerPlan& plan = ledger_.plans[steps.plan];
-  const auto count = static_cast<std::uint32_t>(steps.pipelines.size());
-  for (std::uint32_t k = 0; k < count; ++k) {
-    const std::uint64_t per_step = (std::uint64_t{deal_.micro_batches} + count - 1 - k) / count;
+  for (const std::uint32_t pipeline : steps.pipelines()) {
+    const std::uint64_t per_step = MicroBatchesOf(steps.dealing, deal_.micro_batches, pipeline);
     for (std::uint32_t s = 0; s < stages; ++s) {
-      const PeerId& peer = plan.hosts[std::size_t{steps.pipelines[k]} * stages + s];
+      const PeerId& peer = plan.hosts[std::size_t{pipeline} * stages + s];
       const auto [at, fresh] = member_index_.try_emplace(peer, audit_.members.size());
       if (fresh) audit_.members.push_back({peer});
       audit_.members[at->second].*kind += per_step * steps.size();

@@ -81,7 +81,7 @@ Status RunHistory::On(const PlanMade& event) {
 // It may come ahead of its step, which may be planned already.
 Status RunHistory::On(const PipelinesCount& event) {
   if (generation_ == 0) return DataLoss("pipelines count before there is a plan");
-  if (event.step < step_ || event.step < counting_.step) {
+  if (event.step < step_ || event.anew() < counting_.anew()) {
     return DataLoss("which pipelines count changed at a step that was applied before");
   }
   // A pipeline has at least one host; older logs name none.

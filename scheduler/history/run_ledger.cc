@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#include "scheduler/plan/counting_pipelines.h"
+
 namespace shoal::scheduler {
 namespace {
 
@@ -29,11 +31,12 @@ class Replay {
  private:
   Status CheckPlan(const PlanMade& event) const;
   void GoBack(const PlanMade& event);
-  void Add(std::uint64_t first, std::uint64_t end, const std::vector<std::uint32_t>& pipelines);
+  void Add(std::uint64_t step, const Dealing& dealing);
 
   const std::uint32_t stages_;
   RunLedger ledger_;
-  std::vector<PipelinesCount> counting_;  // of the newest plan, by step
+  CountingPipelines counting_;  // of the newest plan
+  std::uint64_t anew_ = 0;      // of the newest change of that
 };
 
 Status Replay::CheckPlan(const PlanMade& event) const {
@@ -78,7 +81,8 @@ Status Replay::On(const PlanMade& event) {
   ledger_.plans.push_back({event.generation, event.hosts, pipelines});
   std::vector<std::uint32_t> all(pipelines);
   std::iota(all.begin(), all.end(), 0u);
-  counting_ = {{event.resume_step, std::move(all)}};
+  counting_.Begin(event.resume_step, std::move(all));
+  anew_ = event.resume_step;
   return Status::Ok();
 }
 
@@ -93,22 +97,25 @@ Status Replay::On(const PipelinesCount& event) {
                     " has " + std::to_string(plan.pipelines));
   }
   if (event.pipelines.empty()) return DataLoss("from " + Step(event.step) + " on nobody counts");
-  if (event.step < ledger_.steps() || event.step < counting_.back().step) {
+  if (event.step < ledger_.steps() || event.anew() < anew_) {
     return DataLoss("which pipelines count at " + Step(event.step) + " changed after that step");
   }
-  counting_.push_back(event);
+  anew_ = event.anew();
+  if (event.dealt_until == 0) {
+    counting_.From(event.step, event.pipelines);
+    return Status::Ok();
+  }
+  counting_.Left(event.step, event.dealt_until, event.pipelines);
   return Status::Ok();
 }
 
-void Replay::Add(std::uint64_t first, std::uint64_t end,
-                 const std::vector<std::uint32_t>& pipelines) {
-  if (first >= end) return;
+void Replay::Add(std::uint64_t step, const Dealing& dealing) {
   const std::size_t plan = ledger_.plans.size() - 1;
   if (!ledger_.history.empty() && ledger_.history.back().plan == plan &&
-      ledger_.history.back().pipelines == pipelines) {
-    ledger_.history.back().end = end;
+      ledger_.history.back().dealing == dealing) {
+    ledger_.history.back().end = step + 1;
   } else {
-    ledger_.history.push_back({first, end, plan, pipelines});
+    ledger_.history.push_back({step, step + 1, plan, dealing});
   }
 }
 
@@ -125,10 +132,9 @@ Status Replay::On(const LossesKnown& event) {
     return DataLoss(Step(event.first_step) + " is counted twice: its losses come again after " +
                     Step(steps - 1));
   }
-  const std::uint64_t end = steps + event.losses.size();
-  for (std::size_t i = 0; i < counting_.size(); ++i) {
-    const std::uint64_t until = i + 1 < counting_.size() ? counting_[i + 1].step : end;
-    Add(std::max(steps, counting_[i].step), std::min(end, until), counting_[i].pipelines);
+  const bool known = ledger_.plans.back().pipelines > 0;
+  for (std::uint64_t step = steps; step < steps + event.losses.size(); ++step) {
+    Add(step, known ? counting_.DealingAt(step) : Dealing());
   }
   return Status::Ok();
 }

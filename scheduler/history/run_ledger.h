@@ -13,6 +13,7 @@
 #include "common/ids.h"
 #include "common/status.h"
 #include "scheduler/history/stored_event.h"
+#include "scheduler/plan/dealing.h"
 
 namespace shoal::scheduler {
 
@@ -24,13 +25,15 @@ struct LedgerPlan {
 // Steps that were trained alike, `first` to before `end`.
 struct LedgerSteps {
   std::uint64_t first = 0, end = 0;
-  std::size_t plan = 0;                  // index
-  std::vector<std::uint32_t> pipelines;  // those that counted; none: the hosts are not known
+  std::size_t plan = 0;  // index
+  Dealing dealing;       // none: the hosts are not known
 
   std::uint64_t size() const { return end - first; }
-  // Of the plan: which of them computed a micro-batch. The hosts must be known.
+  // Those that counted in the end; none: the hosts are not known.
+  Pipelines pipelines() const { return dealing.empty() ? Pipelines() : dealing.back(); }
+  // Which of them computed a micro-batch. The hosts must be known.
   std::uint32_t PipelineOf(std::uint32_t global_index) const {
-    return pipelines[global_index % pipelines.size()];
+    return Deal(dealing, global_index + 1).back().pipeline;
   }
 };
 struct VoidSteps {

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/nesting.h"
+#include "scheduler/config/swarm_limits.h"
 #include "scheduler/history/json_number.h"
 
 namespace shoal::scheduler {
@@ -61,7 +62,9 @@ Json ToJson(const PlanMade& e) {
   return json;
 }
 Json ToJson(const PipelinesCount& e) {
-  return {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
+  Json json = {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
+  if (e.dealt_until > 0) json["dealt_until"] = e.dealt_until;
+  return json;
 }
 Json ToJson(const GenerationEnded& e) {
   Json json = {{"type", "ended"}, {"step", e.step}, {"cause", e.cause}};
@@ -157,6 +160,12 @@ Result<StoredEvent> CountingFrom(const Json& json) {
     count.pipelines.push_back(pipeline);
   }
   if (count.pipelines.empty()) return DataLoss("no pipeline counts");
+  if (json.contains("dealt_until")) {
+    count.dealt_until = WholeNumber<std::uint64_t>(json.at("dealt_until"));
+    if (count.dealt_until <= count.step || count.dealt_until - count.step > kDealtStepsMax) {
+      return DataLoss("steps that no plan deals out are dealt out again");
+    }
+  }
   return StoredEvent(std::move(count));
 }
 

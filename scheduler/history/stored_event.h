@@ -4,6 +4,7 @@
 #ifndef SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_
 #define SHOAL_SCHEDULER_HISTORY_STORED_EVENT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -52,11 +53,17 @@ struct PlanMade {
   std::uint64_t resume_step = 0;
   std::vector<PeerId> hosts = {};  // by pipeline, then stage; older logs have none
 };
-// From `step` on, these pipelines of the newest plan compute the micro-batches: the k-th of them
-// those with global index k modulo their number. Until one comes, all pipelines of the plan do.
+// From `step` on, these pipelines of the newest plan compute the micro-batches, dealt out as
+// plan/dealing.h says. Until one comes, all pipelines of the plan do.
 struct PipelinesCount {
   std::uint64_t step = 0;
   std::vector<std::uint32_t> pipelines;  // ascending, not empty
+  // The steps before this one are dealt out already: these pipelines are left of those that had
+  // them. 0: none is.
+  std::uint64_t dealt_until = 0;
+
+  // Where they begin to count for nothing but themselves.
+  std::uint64_t anew() const { return std::max(step, dealt_until); }
 };
 // The newest generation ended after `step` applied steps, all of whose losses are known. A second
 // one says more of the cause.

@@ -42,7 +42,7 @@ Json HostsOf(const RunLedger& ledger, const LedgerSteps& steps, std::uint32_t st
              const std::map<PeerId, std::size_t>& members) {
   Json lists = Json::array();
   const LedgerPlan& plan = ledger.plans[steps.plan];
-  for (const std::uint32_t pipeline : steps.pipelines) {
+  for (const std::uint32_t pipeline : steps.pipelines()) {
     Json hosts = Json::array();
     for (std::uint32_t s = 0; s < stages; ++s) {
       hosts.push_back(members.at(plan.hosts[std::size_t{pipeline} * stages + s]));
@@ -102,7 +102,7 @@ void AddAudit(const RunLedger& ledger, const RunAudit& audit, std::uint32_t stag
   Json history = Json::array();
   for (const LedgerSteps& steps : ledger.history) {
     history.push_back(StepsJson(ledger, steps));
-    history.back()["pipelines"] = steps.pipelines;
+    history.back()["pipelines"] = steps.pipelines();
     history.back()["members"] = HostsOf(ledger, steps, stages, index);
   }
   (*json)["samples"] = audit.samples;
@@ -116,10 +116,13 @@ void AddAudit(const RunLedger& ledger, const RunAudit& audit, std::uint32_t stag
                   {"step", visit.step},
                   {"microBatch", visit.micro_batch},
                   {"generation", ledger.plans[steps.plan].generation}};
-    if (!steps.pipelines.empty()) {
+    if (!steps.dealing.empty()) {
       const Json hosts = HostsOf(ledger, steps, stages, index);
-      entry["pipeline"] = steps.PipelineOf(visit.micro_batch);
-      entry["members"] = hosts[visit.micro_batch % steps.pipelines.size()];
+      const std::uint32_t pipeline = steps.PipelineOf(visit.micro_batch);
+      const Pipelines pipelines = steps.pipelines();
+      entry["pipeline"] = pipeline;
+      entry["members"] = hosts[static_cast<std::size_t>(std::ranges::find(pipelines, pipeline) -
+                                                        pipelines.begin())];
     }
     visits.push_back(std::move(entry));
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "common/status.h"
 
@@ -20,6 +21,8 @@ bool Agree(double a, double b) {
 
 void StepAccount::Reset(std::uint32_t pipelines) {
   pipelines_ = pipelines;
+  left_.resize(pipelines);
+  std::iota(left_.begin(), left_.end(), 0u);
   entries_.assign(std::size_t{stages_} * pipelines, Entry{});
 }
 
@@ -35,6 +38,12 @@ const StepAccount::Entry& StepAccount::At(std::uint32_t pipeline, std::uint32_t 
 void StepAccount::Begin(std::uint64_t step, TimePoint now) {
   step_ = step;
   began_ = last_ready_ = last_synced_ = now;
+  ready_ = synced_ = 0;
+  std::fill(entries_.begin(), entries_.end(), Entry{});
+}
+
+void StepAccount::GoOnWithout(std::uint32_t pipeline) {
+  std::erase(left_, pipeline);
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }
@@ -111,14 +120,14 @@ double StepAccount::local_norm(std::uint32_t pipeline) const {
 
 double StepAccount::squared_norm() const {
   double sum = 0;
-  for (std::uint32_t s = 0; s < stages_; ++s) sum += At(0, s).squared_norm;
+  for (std::uint32_t s = 0; s < stages_; ++s) sum += squared_norm_of(s);
   return sum;
 }
 
 std::optional<std::uint32_t> StepAccount::disagreeing_stage() const {
   for (std::uint32_t s = 0; s < stages_; ++s) {
-    for (std::uint32_t p = 1; p < pipelines_; ++p) {
-      if (!Agree(At(0, s).squared_norm, At(p, s).squared_norm)) return s;
+    for (const std::uint32_t p : left_) {
+      if (!Agree(squared_norm_of(s), At(p, s).squared_norm)) return s;
     }
   }
   return std::nullopt;
@@ -131,17 +140,15 @@ double StepAccount::local_loss(std::uint32_t pipeline) const {
 
 std::vector<std::uint32_t> StepAccount::disagreeing(std::uint32_t stage) const {
   std::vector<std::uint32_t> differing;
-  for (std::uint32_t reference = 0; reference < pipelines_; ++reference) {
+  for (const std::uint32_t reference : left_) {
     differing.clear();
-    for (std::uint32_t p = 0; p < pipelines_; ++p) {
+    for (const std::uint32_t p : left_) {
       const double norm = At(reference, stage).squared_norm;
       if (!Agree(norm, At(p, stage).squared_norm)) differing.push_back(p);
     }
-    if (2 * differing.size() < pipelines_) return differing;
+    if (2 * differing.size() < left_.size()) return differing;
   }
-  differing.resize(pipelines_);
-  for (std::uint32_t p = 0; p < pipelines_; ++p) differing[p] = p;
-  return differing;
+  return left_;
 }
 
 std::vector<control::v1::StageTiming> StepAccount::timings() const {

@@ -22,6 +22,8 @@ class StepAccount {
   // A plan of so many pipelines begins.
   void Reset(std::uint32_t pipelines);
   void Begin(std::uint64_t step, TimePoint now);
+  // A pipeline has left the plan: the others report the step in progress once more.
+  void GoOnWithout(std::uint32_t pipeline);
   std::uint64_t step() const { return step_; }
 
   // Takes a report of the member at (pipeline, stage); a second one of the same step is ignored
@@ -30,8 +32,8 @@ class StepAccount {
                 TimePoint now);
   bool AddSynced(std::uint32_t pipeline, std::uint32_t stage, double squared_norm, TimePoint now);
 
-  bool all_ready() const { return ready_ == entries_.size(); }
-  bool all_synced() const { return synced_ == entries_.size(); }
+  bool all_ready() const { return ready_ == left_.size() * stages_; }
+  bool all_synced() const { return synced_ == left_.size() * stages_; }
 
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
@@ -43,10 +45,10 @@ class StepAccount {
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
-  // Sum over the stages, from pipeline 0, in order of stage.
+  // Sum over the stages, from the first pipeline, in order of stage.
   double squared_norm() const;
-  // Of a stage, as pipeline 0 reports it.
-  double squared_norm_of(std::uint32_t stage) const { return At(0, stage).squared_norm; }
+  // Of a stage, as the first pipeline reports it.
+  double squared_norm_of(std::uint32_t stage) const { return At(left_[0], stage).squared_norm; }
   // Mean loss of a pipeline's labels; it must have some.
   double local_loss(std::uint32_t pipeline) const;
   // Pipelines whose norm of a stage is not that of more than half of the members; all, where no
@@ -80,7 +82,8 @@ class StepAccount {
   std::uint64_t step_ = 0;
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;
-  std::vector<Entry> entries_;  // by pipeline, then stage
+  std::vector<Entry> entries_;       // by pipeline, then stage
+  std::vector<std::uint32_t> left_;  // pipelines that have not left, in order
 };
 
 }  // namespace shoal::scheduler

@@ -6,7 +6,7 @@
 #include "common/text.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/peers/peer_message_check.h"
-#include "scheduler/swarm/checkpoint_files.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -18,6 +18,34 @@ std::uint32_t PipelineOf(const Member& member) {
 std::uint32_t StageOf(const Member& member) { return static_cast<std::uint32_t>(member.stage); }
 
 }  // namespace
+
+Status AddCheckpointFiles(const RunConfig& config, const Member& member,
+                          const control::v1::CheckpointDone& done, CheckpointRounds* rounds) {
+  ArtefactMap files;
+  for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
+  for (const std::string& part : StageParts(config, static_cast<std::uint32_t>(member.stage))) {
+    for (const std::string& name : {part, part + ".optimizer"}) {
+      const auto file = files.find(name);
+      if (file == files.end()) {
+        return InvalidArgument(member.LabelWithPosition() + " did not upload " + name +
+                               " of the checkpoint of step " + std::to_string(done.step()));
+      }
+      if (rounds->AddFile(done.step(), name, file->second) || name != part) continue;
+      return Aborted(member.LabelWithPosition() + " has another " + name +
+                     " than other stages at the checkpoint of step " + std::to_string(done.step()));
+    }
+  }
+  return Status::Ok();
+}
+
+void RecordCheckpoint(std::uint64_t step, const ArtefactMap& files, RunJournal* journal,
+                      Reaction* reaction) {
+  journal->StoreLosses();
+  CheckpointMade made{step, {}};
+  for (const auto& [name, file] : files) made.files.push_back(file);
+  journal->Record(made);
+  reaction->Add(CheckpointComplete{step});
+}
 
 CheckpointUploads::CheckpointUploads(const RunConfig& config, const SwarmPlan& plan,
                                      RunJournal* journal, Lifecycle* lifecycle,
@@ -36,6 +64,15 @@ void CheckpointUploads::BeginGeneration() {
     uploaders.push_back(UploaderFor(stage).value_or(0));
   }
   rounds_.Reset(history_.checkpoint().step, std::move(uploaders));
+}
+
+void CheckpointUploads::GoOnWithout(std::uint32_t pipeline) {
+  if (rounds_.GoOnWithout(pipeline)) rounds_.AskAgainAfter(history_.checkpoint().step);
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    if (rounds_.uploader(stage) == pipeline) {
+      rounds_.SetUploader(stage, UploaderFor(stage).value_or(0));
+    }
+  }
 }
 
 // The first member of a stage that can save, if any.

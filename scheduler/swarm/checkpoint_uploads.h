@@ -21,6 +21,14 @@
 
 namespace shoal::scheduler {
 
+// Takes the files that a member uploaded as its stage's part of a checkpoint that is under way.
+// Invalid argument: one is missing. Aborted: another stage has another file of that name.
+Status AddCheckpointFiles(const RunConfig& config, const Member& member,
+                          const control::v1::CheckpointDone& done, CheckpointRounds* rounds);
+// A checkpoint of `step` applied steps is whole: it is the run's newest.
+void RecordCheckpoint(std::uint64_t step, const ArtefactMap& files, RunJournal* journal,
+                      Reaction* reaction);
+
 class CheckpointUploads {
  public:
   // All outlive it.
@@ -41,6 +49,10 @@ class CheckpointUploads {
   void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
   // The members save what they hold after the newest step.
   void Begin() { rounds_.Begin(history_.step(), plan_.InStep()); }
+
+  // A pipeline has left the plan: others upload in the place of its members, and what these were
+  // to upload is saved with the next step.
+  void GoOnWithout(std::uint32_t pipeline);
 
   // A member of the plan has saved and uploaded its part, or failed to. True: with that the
   // checkpoint is whole, and the run's newest.

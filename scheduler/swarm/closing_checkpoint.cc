@@ -7,7 +7,7 @@
 #include "common/text.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/peers/peer_message_check.h"
-#include "scheduler/swarm/checkpoint_files.h"
+#include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {

@@ -112,7 +112,7 @@ void Lifecycle::PlanAgain(const std::string& cause, const Keep& keep) {
 
 // Where the others go on with what they hold, nothing has failed; nor where a peer goes that has
 // not gone before: a run that kills its peers loses them again.
-void Lifecycle::Lost(const PeerId& peer, const std::string& cause) {
+void Lifecycle::EndForLost(const PeerId& peer, const std::string& cause) {
   if (active()) {
     if (!EndOrHold(cause, {})) return;
     if (std::exchange(lost_at_, history_.step()) != history_.step()) lost_.clear();
@@ -124,6 +124,10 @@ void Lifecycle::Lost(const PeerId& peer, const std::string& cause) {
   SetCauseWithSteps(cause);
   if (!std::exchange(cause_final_, true)) StoreEnd(cause);
   if (fate_ == StepsFate::kKept) PlanSoon();
+}
+
+void Lifecycle::Lost(const PeerId& peer, const std::string& cause) {
+  if (!GoesOnWithout(peer, cause)) EndForLost(peer, cause);
 }
 
 // Machines that go together are heard of one after the other, and what is left of their pipelines

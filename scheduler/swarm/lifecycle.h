@@ -42,6 +42,13 @@ class Lifecycle {
     virtual ~Owner() = default;
     // The generation in progress has ended: what becomes of its steps. SetStepsFate may follow.
     virtual StepsFate KeepSteps(const Keep& keep) = 0;
+    // A member of the running step is lost, or cannot go on. True: the others go on with the step,
+    // so that nothing ends now. EndForLost may follow.
+    virtual bool GoOnWithout(const PeerId& peer, const std::string& cause) {
+      return static_cast<void>(peer), static_cast<void>(cause), false;
+    }
+    // Whether they would.
+    virtual bool MayGoOnWithout(const PeerId& peer) const { return static_cast<void>(peer), false; }
     // The generation in progress has ended: the run is paused. `reason` is for people.
     virtual void GenerationEnded(const std::string& reason) = 0;
   };
@@ -87,8 +94,18 @@ class Lifecycle {
   // The cause of an uncounted interruption is confirmed: it counts.
   void Confirm(const std::string& cause);
   // A member of the plan is gone. Between generations this changes only the cause: often a
-  // neighbour reports its broken link first, and who is gone says more than that.
+  // neighbour reports its broken link first, and who is gone says more than that. In a step the
+  // others may go on without it.
   void Lost(const PeerId& peer, const std::string& cause);
+  // The same where they cannot.
+  void EndForLost(const PeerId& peer, const std::string& cause);
+  // Whether those who do not need a member go on with the step. Then nothing has ended.
+  bool GoesOnWithout(const PeerId& peer, const std::string& cause) {
+    return state_ == RunState::kTraining && owner_.GoOnWithout(peer, cause);
+  }
+  bool MayGoOnWithout(const PeerId& peer) const {
+    return state_ == RunState::kTraining && owner_.MayGoOnWithout(peer);
+  }
   // The run tries again at once.
   void PlanAgain(const std::string& cause, const Keep& keep = {});
   // The run waits for an order to resume.

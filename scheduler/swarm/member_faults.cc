@@ -27,7 +27,11 @@ void MemberFaults::OnPlanFailed(const Member& member, const control::v1::PlanFai
                        error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
   if (invalid) refusals_.insert(member.peer);
   if (history_.losses().empty() && AllRefuse()) return lifecycle_.Fail(cause);
-  if (lifecycle_.active()) Replace(member, cause);
+  if (lifecycle_.GoesOnWithout(member.peer, cause)) {
+    replaced_.insert(member.peer);
+  } else if (lifecycle_.active()) {
+    Replace(member, cause);
+  }
 }
 
 bool MemberFaults::AllRefuse() const {
@@ -55,6 +59,7 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
   const Member* const other = members_.Find(other_id);
   if (other == nullptr || !other->placed()) return;
+  if (!other->connected) return;  // it is lost: that says more
   if (!plan_.Linked(member, *other)) {
     SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member.LabelWithPosition()},
               {"complains_of", other->LabelWithPosition()});
@@ -67,7 +72,32 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
     // Both say so. The first alone did not count, or was not believed.
     return lifecycle_.Confirm(cause);
   }
-  if (lifecycle_.active()) Judge(member, *other, cause);
+  if (lifecycle_.active()) Complain(member, *other, cause);
+}
+
+// Often the other end is gone, which is not heard of yet: then others may go on with the step.
+void MemberFaults::Complain(const Member& by, const Member& of, const std::string& cause) {
+  const bool both = std::ranges::any_of(
+      waiting_, [&](const Complaint& other) { return other.by == of.peer && other.of == by.peer; });
+  if (both) return lifecycle_.Interrupt(cause);
+  if (!lifecycle_.MayGoOnWithout(by.peer) && !lifecycle_.MayGoOnWithout(of.peer)) {
+    return Judge(by, of, cause);
+  }
+  waiting_.push_back({by.peer, of.peer, cause, reaction_.now()});
+}
+
+void MemberFaults::Look() {
+  while (!waiting_.empty() && reaction_.now() - waiting_.front().since >= kLinkGrace) {
+    const Complaint complaint = waiting_.front();
+    waiting_.erase(waiting_.begin());
+    const Member* const by = members_.Find(complaint.by);
+    const Member* const of = members_.Find(complaint.of);
+    const auto here = [](const Member* member) {
+      return member != nullptr && member->connected && member->placed();
+    };
+    // One of them was lost: what that means is decided.
+    if (here(by) && here(of) && lifecycle_.active()) Judge(*by, *of, complaint.cause);
+  }
 }
 
 // A complaint that the other end does not share, so far.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "proto/control.pb.h"
 #include "scheduler/peers/complaints.h"
@@ -31,18 +32,25 @@ class MemberFaults {
   // may take four times as long as usual.
   void EndDoubtfulStep(double usual_step_seconds);
 
+  // Complaints whose peers were not lost meanwhile are judged. With any event.
+  void Look();
+
   // The complaint that is not believed, if there is one in this generation.
   const std::optional<Doubt>& doubt() const { return doubt_; }
 
   // ---- what is forgotten when
   void PlanWorked() { refusals_.clear(); }
   void CheckpointWhole() { replaced_.clear(); }
-  void GenerationEnded() { doubt_.reset(); }
+  void GenerationEnded() {
+    doubt_.reset();
+    waiting_.clear();
+  }
   // The organiser ordered to resume.
   void Forgive();
 
  private:
   bool AllRefuse() const;
+  void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
 
   const Members& members_;
@@ -54,6 +62,12 @@ class MemberFaults {
   std::set<PeerId> replaced_;  // who lost its position since the last checkpoint
   ComplaintBook complaints_;
   std::optional<Doubt> doubt_;
+  struct Complaint {
+    PeerId by, of;
+    std::string cause;
+    TimePoint since;
+  };
+  std::vector<Complaint> waiting_;  // for a peer to be lost
 };
 
 }  // namespace shoal::scheduler

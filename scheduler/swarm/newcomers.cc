@@ -99,7 +99,7 @@ void Newcomers::AskToPrepare() {
 
 // Whether those who are ready make a pipeline more.
 bool Newcomers::WouldGrow() const {
-  if (plan_.pipelines() >= config_.pipelines) return false;
+  if (plan_.whole() >= config_.pipelines) return false;
   std::vector<std::size_t> ready(config_.stages);
   for (const BoundPeer& peer : Ready()) {
     if (!plan_.IsShadow(peer.peer)) ++ready[peer.stage];

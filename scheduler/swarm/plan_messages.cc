@@ -55,8 +55,8 @@ void AddEvaluation(const RunConfig& config, const Pipelines& counting,
   for (const SampleId row : EvaluationRows(config)) {
     if (micro_batch == nullptr ||
         static_cast<std::uint32_t>(micro_batch->samples_size()) == rows_most) {
-      micro_batch =
-          plan->mutable_pipelines(static_cast<int>(PipelineOf(counting, added)))->add_evaluation();
+      micro_batch = plan->mutable_pipelines(static_cast<int>(counting[added % counting.size()]))
+                        ->add_evaluation();
       micro_batch->set_global_index(added++);
     }
     micro_batch->add_samples(row.value);
@@ -163,14 +163,21 @@ control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampl
   plan.set_generation(of.generation);
   plan.set_step(of.step);
   for (std::uint32_t p = 0; p < of.pipelines; ++p) plan.add_pipelines();
-  for (const dataset::MicroBatchSamples& batch : sampler.Step(of.step)) {
-    const auto pipeline = static_cast<int>(PipelineOf(of.counting, batch.global_index));
-    control::v1::MicroBatchPlan* micro_batch =
-        plan.mutable_pipelines(pipeline)->add_micro_batches();
-    micro_batch->set_global_index(batch.global_index);
-    for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
+  const std::vector<dataset::MicroBatchSamples> batches = sampler.Step(of.step);
+  const std::vector<Dealt> dealt = Deal(of.dealing, config.micro_batches);
+  // What a pipeline has from an earlier turn stays in front: it may be at work on it.
+  for (std::uint32_t turn = 0; turn < of.dealing.size(); ++turn) {
+    for (const dataset::MicroBatchSamples& batch : batches) {
+      if (dealt[batch.global_index].turn != turn) continue;
+      control::v1::MicroBatchPlan* micro_batch =
+          plan.mutable_pipelines(static_cast<int>(dealt[batch.global_index].pipeline))
+              ->add_micro_batches();
+      micro_batch->set_global_index(batch.global_index);
+      for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
+    }
   }
-  if (EvaluatesBefore(config, of.step)) AddEvaluation(config, of.counting, &plan);
+  if (EvaluatesBefore(config, of.step)) AddEvaluation(config, of.dealing.back(), &plan);
+  plan.set_amendment(static_cast<std::uint32_t>(of.dealing.size() - 1));
   for (const control::v1::StageTiming& timing : timings) *plan.add_timings() = timing;
   return plan;
 }

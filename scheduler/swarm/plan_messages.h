@@ -14,9 +14,9 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/history/stored_event.h"
+#include "scheduler/plan/dealing.h"
 #include "scheduler/plan/lan_plan.h"
 #include "scheduler/plan/placement.h"
-#include "scheduler/steps/counting_pipelines.h"
 #include "scheduler/swarm/members.h"
 
 namespace shoal::scheduler {
@@ -50,10 +50,10 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
 struct StepOfPlan {
   std::uint64_t generation = 0, step = 0;
   std::uint32_t pipelines = 1;
-  Pipelines counting;
+  Dealing dealing;
 };
-// Its micro-batches, dealt out to the pipelines that count. With the validation rows that are
-// evaluated before it (steps/evaluation_rows.h), if there are such.
+// Its micro-batches, dealt out to the pipelines, in the order in which they got them. With the
+// validation rows that are evaluated before it (steps/evaluation_rows.h), if there are such.
 control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,
                                    const StepOfPlan& of,
                                    const std::vector<control::v1::StageTiming>& timings);

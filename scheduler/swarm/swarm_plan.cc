@@ -20,15 +20,29 @@ std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
 void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   positions_ = std::move(positions);
   shadows_ = std::move(shadows);
+  left_out_.clear();
   members_.SetPositions(positions_);
   lans_ = LansOfPlan(config_, positions_, round_trips_);
   lans_final_ = std::exchange(lans_final_next_, false);
   ready_.clear();
 }
 
+void SwarmPlan::LeaveOut(std::uint32_t pipeline) {
+  for (PeerId& peer : positions_[pipeline]) shadows_.erase(std::exchange(peer, PeerId{}));
+  left_out_.insert(pipeline);
+  members_.SetPositions(positions_);
+}
+
 std::size_t SwarmPlan::InStep(std::uint32_t stage) const {
-  return static_cast<std::size_t>(std::ranges::count_if(
-      positions_, [&](const auto& pipeline) { return !IsShadow(pipeline[stage]); }));
+  const auto in_step = std::ranges::count_if(
+      positions_, [&](const auto& pipeline) { return !IsShadow(pipeline[stage]); });
+  return static_cast<std::size_t>(in_step) - left_out_.size();
+}
+
+std::vector<std::uint32_t> SwarmPlan::Counting() const {
+  std::vector<std::uint32_t> counting = Regrouped{positions_, shadows_}.Counting();
+  std::erase_if(counting, [&](std::uint32_t pipeline) { return left_out_.contains(pipeline); });
+  return counting;
 }
 
 Member* SwarmPlan::At(std::uint32_t pipeline, std::uint32_t stage) {

@@ -28,6 +28,8 @@ class SwarmPlan {
   // Pipelines of the newest plan, and the positions in it.
   std::uint32_t pipelines() const { return static_cast<std::uint32_t>(positions_.size()); }
   std::uint32_t placed() const { return config_.stages * pipelines(); }
+  // Pipelines of it that have not left.
+  std::uint32_t whole() const { return pipelines() - static_cast<std::uint32_t>(left_out_.size()); }
   // A plan of so many pipelines for the members that are here; they keep their positions where they
   // can. Nothing: they are too few, or have too little memory.
   std::optional<PlacementPlan> Propose(std::uint32_t pipelines);
@@ -36,14 +38,17 @@ class SwarmPlan {
   // The newest plan from now on. Nobody is ready. `shadows`: who is not in step.
   void Adopt(PlacementPlan positions, std::set<PeerId> shadows = {});
 
+  // A pipeline leaves the plan, whose others go on: its positions are empty, its members free.
+  void LeaveOut(std::uint32_t pipeline);
+
   bool IsShadow(const PeerId& peer) const { return shadows_.contains(peer); }
   const std::set<PeerId>& shadows() const { return shadows_; }
   void MarkInStep(const PeerId& peer) { shadows_.erase(peer); }
   // Members of a stage, or of all, that are in step.
   std::size_t InStep(std::uint32_t stage) const;
-  std::size_t InStep() const { return placed() - shadows_.size(); }
-  // Pipelines whose members are all in step, in order.
-  std::vector<std::uint32_t> Counting() const { return Regrouped{positions_, shadows_}.Counting(); }
+  std::size_t InStep() const { return config_.stages * whole() - shadows_.size(); }
+  // Pipelines that have not left, whose members are all in step; in order.
+  std::vector<std::uint32_t> Counting() const;
 
   const PlacementPlan& positions() const { return positions_; }
   const PlanLans& lans() const { return lans_; }
@@ -83,6 +88,7 @@ class SwarmPlan {
   Members& members_;
   PlacementPlan positions_;
   std::set<PeerId> shadows_;
+  std::set<std::uint32_t> left_out_;
   RoundTripBook round_trips_;
   PlanLans lans_;  // of positions_
   bool lans_final_ = false, lans_final_next_ = false;

@@ -48,6 +48,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
             &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
+      broken_(config_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
              uploads_, applied_, steps_}) {}
 
@@ -58,6 +59,8 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   journal_.StoreStart();
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
+  faults_.Look();
+  broken_.Look();
   held_.Look();
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
@@ -318,6 +321,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
   journal_.StoreLosses();
   uploads_.EndGeneration();
   faults_.GenerationEnded();
+  broken_.GenerationEnded();
   steps_.EndGeneration();
 }
 

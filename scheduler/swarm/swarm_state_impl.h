@@ -13,6 +13,7 @@
 //   HeldSteps          what becomes of that
 //   AppliedChecks      what must be equal after a step
 //   TrainingSteps      the steps
+//   BrokenPipelines    who leaves a step
 //   SwarmView          what the run shows
 
 #ifndef SHOAL_SCHEDULER_SWARM_SWARM_STATE_IMPL_H_
@@ -24,6 +25,7 @@
 
 #include "scheduler/history/artefact_map.h"
 #include "scheduler/swarm/applied_checks.h"
+#include "scheduler/swarm/broken_pipelines.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/closing_checkpoint.h"
 #include "scheduler/swarm/held_steps.h"
@@ -84,6 +86,10 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
     if (steps_.last_apply()) held_.NoteApply(*steps_.last_apply());
     return held_.Begin(keep, steps_.times().seconds());
   }
+  bool GoOnWithout(const PeerId& peer, const std::string& cause) override {
+    return broken_.Take(peer, cause);
+  }
+  bool MayGoOnWithout(const PeerId& peer) const override { return broken_.MayGoOnWithout(peer); }
   void GenerationEnded(const std::string& reason) override;
   void Finish();
   void ShowStatus(bool even_if_equal);
@@ -106,6 +112,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   HeldSteps held_;
   AppliedChecks applied_;
   TrainingSteps steps_;
+  BrokenPipelines broken_;
   const SwarmView view_;
   std::optional<TimePoint> too_few_since_;  // for a plan of all pipelines
   control::v1::RunStatus shown_;            // last sent to the peers

@@ -1,20 +1,35 @@
 #include "scheduler/swarm/training_steps.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "common/log.h"
+#include "compression/api/codec.h"
+#include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
+#include "scheduler/steps/evaluation_rows.h"
 #include "scheduler/steps/plausibility.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
 
+constexpr std::uint32_t kAnyHidden = 1024;  // whether a codec is stateful does not depend on it
+
 std::uint32_t LocalSteps(const RunConfig& config, std::uint32_t pipelines) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
   return method.ok() && pipelines > 1 ? method->local.steps : 0;
+}
+
+// Whether a pipeline's share of a step can grow while it is at work on it. A codec that goes by the
+// place of a micro-batch in the step cannot have that moved.
+bool MayAmend(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  const auto codec = compression::MakeCodec(config.backward, kAnyHidden);
+  return method.ok() && method->traits.follows_steps && method->local.steps == 0 && codec.ok() &&
+         (*codec)->stateful() == nullptr;
 }
 
 }  // namespace
@@ -30,6 +45,7 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
       faults_(*faults),
       uploads_(*uploads),
       reaction_(*reaction),
+      amends_(MayAmend(config)),
       account_(config.stages),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -72,12 +88,47 @@ void TrainingSteps::BeginStep() {
   lost_.clear();
 }
 
+bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const {
+  if (!amends_ || !InProgress(history_.step()) || lifecycle_.ending() || !plan_.shadows().empty() ||
+      counting_.AmendmentsOf(history_.step()) >= replica::kAmendmentsMax) {
+    return false;
+  }
+  const Pipelines counting = plan_.Counting();
+  if (std::ranges::all_of(counting, [&](auto p) { return pipelines.contains(p); })) return false;
+  for (std::uint64_t step = history_.step(); step < planned_; ++step) {
+    if (EvaluatesBefore(config_, step)) return false;  // some of its rows are theirs
+  }
+  return account_.elapsed(reaction_.now()) >= kWorthKeeping;
+}
+
+void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines) {
+  const Pipelines left = plan_.Counting();
+  journal_.Record(PipelinesCount{history_.step(), left, planned_});
+  counting_.Left(history_.step(), planned_, left);
+  for (const std::uint32_t pipeline : pipelines) {
+    account_.GoOnWithout(pipeline);
+    uploads_.GoOnWithout(pipeline);
+  }
+  reduced_ = false;
+  lost_.clear();
+  for (std::uint64_t step = history_.step(); step < planned_; ++step) {
+    control::v1::SchedulerMessage message;
+    *message.mutable_step_plan() = PlanOf(step);
+    for (const std::uint32_t pipeline : pipelines) message.mutable_step_plan()->add_gone(pipeline);
+    reaction_.SendEach(plan_.Hosts(), message);
+  }
+}
+
+control::v1::StepPlan TrainingSteps::PlanOf(std::uint64_t step) const {
+  return MakeStepPlan(config_, *sampler_,
+                      {history_.generation(), step, plan_.pipelines(), counting_.DealingAt(step)},
+                      timings_);
+}
+
 void TrainingSteps::SendStepPlan(std::uint64_t step) {
   if (step >= config_.steps) return;
   control::v1::SchedulerMessage message;
-  *message.mutable_step_plan() =
-      MakeStepPlan(config_, *sampler_,
-                   {history_.generation(), step, plan_.pipelines(), counting_.At(step)}, timings_);
+  *message.mutable_step_plan() = PlanOf(step);
   planned_ = step + 1;
   for (const LineRate& line : line_rates_.Tell(step, KnownLines())) {
     control::v1::LineRate* told = message.mutable_step_plan()->add_lines();
@@ -104,11 +155,13 @@ bool TrainingSteps::InProgress(std::uint64_t step) const {
 }
 
 void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& ready) {
-  if (!InProgress(ready.step())) return;
+  if (!InProgress(ready.step()) || ready.amendment() != counting_.AmendmentsOf(ready.step())) {
+    return;
+  }
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
   const auto stage = static_cast<std::uint32_t>(member.stage);
   const std::uint32_t planned =
-      MicroBatchesOf(counting_.At(ready.step()), config_.micro_batches, pipeline);
+      MicroBatchesOf(counting_.DealingAt(ready.step()), config_.micro_batches, pipeline);
   if (ready.micro_batches() != planned) {
     lifecycle_.Interrupt(
         member.LabelWithPosition() + " finished " + std::to_string(ready.micro_batches()) + " of " +
@@ -177,7 +230,10 @@ StepDecision TrainingSteps::Decide() const {
 }
 
 void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& done) {
-  if (!InProgress(done.step()) || !reduced_) return;
+  if (!InProgress(done.step()) || !reduced_ ||
+      done.amendment() != counting_.AmendmentsOf(done.step())) {
+    return;
+  }
   if (!std::isfinite(done.squared_norm())) {
     NoteLost(member);
   } else if (const auto misfit = values_.Norm(member, decision_.sync, done)) {

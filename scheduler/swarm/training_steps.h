@@ -6,13 +6,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "dataset/sampler.h"
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/steps/counting_pipelines.h"
+#include "scheduler/plan/counting_pipelines.h"
 #include "scheduler/steps/line_rates.h"
 #include "scheduler/steps/stage_choice.h"
 #include "scheduler/steps/step_account.h"
@@ -47,6 +48,12 @@ class TrainingSteps {
   // Lets the members exchange their gradients, once they all have them and nothing holds it up.
   void ReduceIfReady();
 
+  // Whether the step in progress can go on without these pipelines of the plan, and is worth that:
+  // what the others have done of it would take longer to do again than to begin anew in place.
+  bool MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const;
+  // They have left the plan: the others do their part, too, and report once more.
+  void GoOnWithout(const std::set<std::uint32_t>& pipelines);
+
   // A shadow of the plan has come in step: its pipeline may count from the next step plan on.
   void OnInStep();
   // The members tell the checksums of their weights with the next step.
@@ -65,6 +72,7 @@ class TrainingSteps {
   bool InProgress(std::uint64_t step) const;
   void BeginStep();
   void SendStepPlan(std::uint64_t step);
+  control::v1::StepPlan PlanOf(std::uint64_t step) const;
   std::vector<LineRate> KnownLines() const;
   StepDecision Decide() const;
   void FinishStep();
@@ -84,6 +92,7 @@ class TrainingSteps {
   MemberFaults& faults_;
   CheckpointUploads& uploads_;
   Reaction& reaction_;
+  const bool amends_;              // by replica method and codecs
   std::uint32_t local_steps_ = 0;  // between the plan's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 

@@ -94,7 +94,7 @@ FOLDER_ARROWS = {
     "pipeline/runner": {"core", "boundary", "compute"},
     "scheduler/config": set(),
     "scheduler/plan": {"config"},
-    "scheduler/history": {"config"},
+    "scheduler/history": {"config", "plan"},
     "scheduler/steps": {"config"},
     "scheduler/peers": {"config"},
     "scheduler/swarm": {"config", "history", "peers", "plan", "steps"},

@@ -166,10 +166,11 @@ TEST(FailureSimTest, ADeadPeerAtAnyMomentIsReportedAndTheRunContinuesFromTheChec
               ? peer->stage_ + 1 == victim.stage_ || victim.stage_ + 1 == peer->stage_
               : peer->stage_ == victim.stage_;
       if (!neighbour) continue;
-      ASSERT_TRUE(peer->failure_.has_value());
-      EXPECT_EQ(peer->failure_->status.code(), StatusCode::kUnavailable);
-      ASSERT_TRUE(peer->failure_->peer.has_value());
-      EXPECT_EQ(*peer->failure_->peer, victim.id_);
+      EXPECT_EQ(peer->failure_.has_value(), peer->pipeline_ == victim.pipeline_);
+      ASSERT_TRUE(peer->trouble().has_value());
+      EXPECT_EQ(peer->trouble()->status.code(), StatusCode::kUnavailable);
+      ASSERT_TRUE(peer->trouble()->peer.has_value());
+      EXPECT_EQ(*peer->trouble()->peer, victim.id_);
     }
     swarm.Close();
     swarm.LoadWeights(weights);

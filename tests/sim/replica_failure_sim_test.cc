@@ -92,9 +92,9 @@ class MethodDeath : public testing::TestWithParam<MethodCase> {
     swarm->Run(std::chrono::seconds(1));
     for (const auto& peer : swarm->peers()) {
       if (peer->stage_ != victim.stage_ || peer->id_ == victim.id_) continue;
-      ASSERT_TRUE(peer->failure_.has_value());
-      EXPECT_EQ(peer->failure_->status.code(), StatusCode::kUnavailable) << Why(*swarm);
-      EXPECT_EQ(peer->failure_->peer, victim.id_);
+      ASSERT_TRUE(peer->trouble().has_value());
+      EXPECT_EQ(peer->trouble()->status.code(), StatusCode::kUnavailable) << Why(*swarm);
+      EXPECT_EQ(peer->trouble()->peer, victim.id_);
     }
   }
   // Messages inside groups from `step` applied on until the next one is.

@@ -41,7 +41,7 @@ class TwoStages {
 
     void OnReady() override { swarm->OnReady(); }
     void OnStepReady(const StepReady& ready) override { swarm->OnStepReady(ready); }
-    void OnSyncDone(std::uint64_t step, double) override { swarm->OnSyncDone(step); }
+    void OnSyncDone(std::uint64_t step, std::uint32_t, double) override { swarm->OnSyncDone(step); }
     void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) override {
       swarm->OnApplied(step, places);
     }

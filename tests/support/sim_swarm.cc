@@ -153,6 +153,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   deps.mediator = this;
   ready_ = false;
   failure_.reset();
+  lost_.reset();
   auto runner = NewStageRunner(config, deps);
   if (!runner.ok()) {
     failure_ = Failure{runner.status(), std::nullopt};
@@ -209,6 +210,9 @@ void SimSwarm::ToAll(std::function<void(Peer*)> order) {
 bool SimSwarm::Open(std::uint64_t resume_step) {
   ++generation_;
   accounts_.clear();
+  gone_.clear();
+  left_from_.clear();
+  left_in_.clear();
   timings_.assign(options_.stages, {});
   planned_ = wanted_ = applied_ = resume_step;
   held_ = false;
@@ -260,15 +264,10 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
     }
     return plan;
   }
-  std::uint32_t first = pipeline, apart = options_.pipelines;
-  if (!shadows_.empty() && !counted_.empty()) {
-    plan.counting = counted_;
-    const auto place = std::ranges::find(counted_, pipeline);
-    if (place == counted_.end()) return plan;
-    first = static_cast<std::uint32_t>(place - counted_.begin());
-    apart = static_cast<std::uint32_t>(counted_.size());
-  }
-  for (std::uint32_t j = first; j < options_.micro_batches; j += apart) {
+  plan.amendment = AmendmentOf(step);
+  plan.gone.assign(gone_.begin(), gone_.end());
+  if ((!shadows_.empty() || !gone_.empty()) && !counted_.empty()) plan.counting = counted_;
+  for (const std::uint32_t j : MicroBatchesOf(step, pipeline)) {
     MicroBatchPlan micro_batch;
     micro_batch.global_index = j;
     const std::uint64_t slot = (step % options_.steps_per_epoch) * options_.micro_batches + j;
@@ -280,16 +279,90 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
   return plan;
 }
 
+std::uint32_t SimSwarm::AmendmentOf(std::uint64_t step) const {
+  const auto found = left_in_.find(step);
+  return found == left_in_.end() ? 0 : static_cast<std::uint32_t>(found->second.size());
+}
+
+// Step by step: who has what, and what it gets when others leave.
+std::vector<std::uint32_t> SimSwarm::MicroBatchesOf(std::uint64_t step,
+                                                    std::uint32_t pipeline) const {
+  std::vector<std::uint32_t> all(options_.pipelines);
+  std::iota(all.begin(), all.end(), 0u);
+  std::vector<std::uint32_t> counting = !shadows_.empty() && !counted_.empty() ? counted_ : all;
+  for (const auto& [from, left] : left_from_) {
+    if (from <= step) counting = left;
+  }
+  if (!gone_.empty() && shadows_.empty() &&
+      (left_from_.empty() || step < left_from_.begin()->first)) {
+    counting = all;
+  }
+  std::map<std::uint32_t, std::vector<std::uint32_t>> has;
+  for (std::uint32_t j = 0; j < options_.micro_batches; ++j) {
+    has[counting[j % counting.size()]].push_back(j);
+  }
+  const auto found = left_in_.find(step);
+  if (found == left_in_.end()) return has[pipeline];
+  for (const std::vector<std::uint32_t>& left : found->second) {
+    std::vector<std::uint32_t> moved;
+    for (auto& [of, micro_batches] : has) {
+      if (std::ranges::count(left, of) > 0) continue;
+      moved.insert(moved.end(), micro_batches.begin(), micro_batches.end());
+      micro_batches.clear();
+    }
+    std::ranges::sort(moved);
+    for (std::size_t k = 0; k < moved.size(); ++k) has[left[k % left.size()]].push_back(moved[k]);
+  }
+  return has[pipeline];
+}
+
+SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
+  gone_.insert(pipeline);
+  counted_.clear();
+  for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
+    if (!gone_.contains(p)) counted_.push_back(p);
+  }
+  const std::uint64_t step = losses_.size();
+  for (std::uint64_t of = step; of < planned_; ++of) left_in_[of].push_back(counted_);
+  left_from_[planned_] = counted_;
+  for (auto& [of, account] : accounts_) {
+    std::erase_if(account.applied, [&](const Peer* peer) { return peer->pipeline_ == pipeline; });
+  }
+  const Reported reported{accounts_[step].ready.size(), accounts_[step].synced.size()};
+  accounts_[step] = {};
+  for (const auto& peer : peers_) {
+    if (peer->pipeline_ == pipeline) peer->runner_.reset();
+  }
+  for (std::uint64_t of = step; of < planned_; ++of) {
+    for (const auto& peer : peers_) {
+      if (!peer->runner_) continue;
+      auto plan = PlanOf(of, peer->stage_, peer->pipeline_);
+      peer->control_->PostAfter("plan", Duration(5'000'000),
+                                [plan, peer = peer.get(), generation = generation_, this] {
+                                  if (!peer->runner_ || generation != generation_) return;
+                                  peer->runner_->OnStepPlan(plan);
+                                });
+    }
+  }
+  if (step > 0) FinishIfApplied(step - 1);
+  return reported;
+}
+
+bool SimSwarm::All(const std::set<const Peer*>& peers) const {
+  return peers.size() == peers_.size() - gone_.size() * options_.stages;
+}
+
 void SimSwarm::SendPlans(std::uint64_t step) {
   while (planned_ < wanted_ && planned_ < step + kPlansAhead) {
     const std::uint64_t next = planned_++;
     // In order per peer: a later plan has a later event at an equal delay.
     for (const auto& peer : peers_) {
-      peer->control_->PostAfter(
-          "plan", Duration(5'000'000), [this, next, peer = peer.get(), generation = generation_] {
-            if (!peer->runner_ || generation != generation_) return;
-            peer->runner_->OnStepPlan(PlanOf(next, peer->stage_, peer->pipeline_));
-          });
+      peer->control_->PostAfter("plan", Duration(5'000'000),
+                                [this, plan = PlanOf(next, peer->stage_, peer->pipeline_),
+                                 peer = peer.get(), generation = generation_] {
+                                  if (peer->runner_ && generation == generation_)
+                                    peer->runner_->OnStepPlan(plan);
+                                });
     }
   }
 }
@@ -307,6 +380,7 @@ bool SimSwarm::TrainTo(std::uint64_t steps) {
 }
 
 void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
+  if (gone_.contains(peer->pipeline_) || ready.amendment != AmendmentOf(ready.step)) return;
   StepAccount& account = accounts_[ready.step];
   account.loss += ready.loss_sum;
   held_out_[ready.step].sum += ready.evaluation.sum;
@@ -317,7 +391,8 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   timings_[peer->stage_] = ready.times;
   timings_[peer->stage_].forward_ms += options_.forward_ms;
   timings_[peer->stage_].backward_input_ms += options_.backward_ms;
-  if (++account.ready < peers_.size()) return;
+  account.ready.insert(peer);
+  if (!All(account.ready)) return;
   std::vector<std::uint32_t> counted = counted_;
   for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);
   replica::ReduceOrder order;
@@ -337,10 +412,13 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   ToAll([order](Peer* to) { to->runner_->OnReduce(order); });
 }
 
-void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
+void SimSwarm::OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendment,
+                          double squared_norm) {
+  if (gone_.contains(peer->pipeline_) || amendment != AmendmentOf(step)) return;
   StepAccount& account = accounts_[step];
-  account.squared_norm += squared_norm / options_.pipelines;
-  if (++account.synced < peers_.size()) return;
+  account.squared_norm += squared_norm / static_cast<double>(options_.pipelines - gone_.size());
+  account.synced.insert(peer);
+  if (!All(account.synced)) return;
   ApplyOrder order;
   order.step = step;
   order.labels = account.labels;
@@ -359,6 +437,7 @@ void SimSwarm::OnSyncDone(std::uint64_t step, double squared_norm) {
 
 void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
                          const std::vector<BoundaryChecksum>& places) {
+  if (gone_.contains(peer->pipeline_)) return;
   StepAccount& account = accounts_[step];
   for (const BoundaryChecksum& boundary_end : places) {
     if (boundary_end.side == storage::BoundarySide::kResidual) continue;  // it has one end
@@ -368,7 +447,12 @@ void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
     ++checksums_compared_;
     if (found->second != boundary_end.checksum) ++checksum_mismatches_[step];
   }
-  if (++account.applied < peers_.size()) return;
+  account.applied.insert(peer);
+  FinishIfApplied(step);
+}
+
+void SimSwarm::FinishIfApplied(std::uint64_t step) {
+  if (!All(accounts_[step].applied) || applied_ > step) return;
   applied_ = step + 1;
   SendPlans(applied_);
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -94,6 +95,14 @@ class SimSwarm {
   void Begin(std::uint64_t steps);
   // Destroys all runners; what they posted still runs.
   void Close();
+  // Peers that had reported the end of their micro-batches and of the exchange, when a pipeline
+  // left.
+  struct Reported {
+    std::size_t ready = 0, synced = 0;
+  };
+  // The peers of a pipeline are gone at once; a little later the others are told to go on with the
+  // step, and with what was dealt out of it and the next ones to that pipeline.
+  Reported Leave(std::uint32_t pipeline);
   // Runs the world for a while.
   void Run(Duration duration);
   bool AnyFailed() const;
@@ -134,20 +143,24 @@ class SimSwarm {
  private:
   friend class Peer;
   struct StepAccount {
-    std::size_t ready = 0, synced = 0, applied = 0;
+    std::set<const Peer*> ready, synced, applied;
     double loss = 0, squared_norm = 0;
     std::uint64_t labels = 0;
     std::map<std::uint32_t, double> local;  // squared gradient norms, by pipeline
     std::map<std::uint32_t, std::uint64_t> labels_by_pipeline;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
   };
+  bool All(const std::set<const Peer*>& peers) const;
+  std::uint32_t AmendmentOf(std::uint64_t step) const;
+  std::vector<std::uint32_t> MicroBatchesOf(std::uint64_t step, std::uint32_t pipeline) const;
+  void FinishIfApplied(std::uint64_t step);
   Duration Delay(int micros);
   pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);
   // Runs `order` on the control thread of every runner, after a delay each.
   void ToAll(std::function<void(Peer*)> order);
   void OnStepReady(Peer* peer, const pipeline::StepReady& ready);
-  void OnSyncDone(std::uint64_t step, double squared_norm);
+  void OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendment, double squared_norm);
   void OnApplied(Peer* peer, std::uint64_t step,
                  const std::vector<pipeline::BoundaryChecksum>& places);
 
@@ -155,6 +168,10 @@ class SimSwarm {
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
   bool held_ = false;
+  std::set<std::uint32_t> gone_;  // pipelines
+  // Who counts from a step on, once somebody left; and by step who was left, each time.
+  std::map<std::uint64_t, std::vector<std::uint32_t>> left_from_;
+  std::map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> left_in_;
   std::vector<pipeline::StageTimes> timings_;
 };
 
@@ -171,12 +188,19 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   void OnReady() override { ready_ = true; }
   void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
   void OnCaughtUp(std::uint64_t steps) override { caught_up_ = steps; }
-  void OnSyncDone(std::uint64_t step, double norm) override { swarm_->OnSyncDone(step, norm); }
+  void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double norm) override {
+    swarm_->OnSyncDone(this, step, amendment, norm);
+  }
   void OnApplied(std::uint64_t step,
                  const std::vector<pipeline::BoundaryChecksum>& places) override {
     swarm_->OnApplied(this, step, places);
   }
+  void OnPeerLost(const Status& status, const PeerId& peer) override {
+    if (!lost_) lost_ = Failure{status, peer};
+  }
   void OnFailed(Status status, const PeerId* peer) override;
+  // What it says of a peer that is gone, whether it can go on without it or not.
+  const std::optional<Failure>& trouble() const { return failure_ ? failure_ : lost_; }
 
   SimSwarm* const swarm_;
   const std::uint32_t stage_, pipeline_;
@@ -188,7 +212,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   std::unique_ptr<storage::DeltaStore> store_;
   std::unique_ptr<pipeline::StageRunner> runner_;
   bool ready_ = false;
-  std::optional<Failure> failure_;
+  std::optional<Failure> failure_, lost_;
   std::optional<std::uint64_t> caught_up_;         // as a shadow, at so many steps
   std::optional<replica::MissingValues> missing_;  // of a shadow that has a part of its stage
 };

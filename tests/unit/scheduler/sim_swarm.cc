@@ -249,7 +249,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
     case SchedulerMessage::kPlan: OnPlan(peer, message.plan()); return;
     case SchedulerMessage::kStepPlan:
       if (message.step_plan().generation() != peer->generation) return;
-      peer->plans[message.step_plan().step()] = message.step_plan();
+      OnStepPlan(peer, message.step_plan());
       if (message.step_plan().lines_size() > 0) peer->with_lines.push_back(message.step_plan());
       Work(peer);
       return;
@@ -258,6 +258,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       PeerMessage done;
       done.mutable_sync_done()->set_generation(peer->generation);
       done.mutable_sync_done()->set_step(message.reduce().step());
+      done.mutable_sync_done()->set_amendment(peer->plans[peer->applied].amendment());
       done.mutable_sync_done()->set_squared_norm(4.0 + peer->stage);
       for (const std::uint32_t stage : message.reduce().exact_stages()) {
         if (static_cast<int>(stage) != peer->stage) continue;
@@ -348,6 +349,25 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   Answer(peer, 500, ready);
 }
 
+// One that was dealt out again begins with what the peer had before, and is worked on once more.
+void SimSwarm::OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan) {
+  EXPECT_GE(plan.step(), peer->applied);
+  const auto before = peer->plans.find(plan.step());
+  EXPECT_EQ(before != peer->plans.end(), plan.amendment() > 0);
+  if (before != peer->plans.end()) {
+    EXPECT_GT(plan.amendment(), before->second.amendment());
+    EXPECT_FALSE(peer->shadow);
+    const auto& had = before->second.pipelines(peer->pipeline).micro_batches();
+    const auto& has = plan.pipelines(peer->pipeline).micro_batches();
+    EXPECT_GE(has.size(), had.size());
+    for (int i = 0; i < std::min(had.size(), has.size()); ++i) {
+      EXPECT_EQ(has[i].SerializeAsString(), had[i].SerializeAsString());
+    }
+    if (plan.step() == peer->applied) peer->working = peer->synced = false;
+  }
+  peer->plans[plan.step()] = plan;
+}
+
 void SimSwarm::Work(SimPeer* peer) {
   const auto plan = peer->plans.find(peer->applied);
   if (peer->stage < 0 || peer->working || plan == peer->plans.end()) return;
@@ -362,7 +382,9 @@ void SimSwarm::Work(SimPeer* peer) {
   for (int p = 0; p < plan->second.pipelines_size(); ++p) {
     if (plan->second.pipelines(p).micro_batches_size() > 0) counting.push_back(p);
   }
+  ready->set_amendment(plan->second.amendment());
   for (const auto& batch : batches) {
+    if (plan->second.amendment() > 0) continue;
     EXPECT_EQ(counting[batch.global_index() % counting.size()], peer->pipeline);
   }
   EXPECT_TRUE(!peer->shadow || batches.empty()) << peer->name;
@@ -378,8 +400,11 @@ void SimSwarm::Work(SimPeer* peer) {
 }
 
 void SimSwarm::OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare) {
-  // One that came back after the plan lets go of the stage that it holds of an ended generation.
-  EXPECT_TRUE(peer->stage < 0 || peer->generation < View().generation) << peer->name;
+  // One that came back after the plan, or after its pipeline left that, lets go of the stage that
+  // it holds.
+  for (const MemberView& member : View().members) {
+    EXPECT_TRUE(member.peer != peer->id || member.stage < 0) << peer->name;
+  }
   peer->holds = false;
   peer->stage = peer->pipeline = -1;
   PeerMessage message;

@@ -118,6 +118,7 @@ class SimSwarm {
   void Feed(const Event& event);
   void Deliver(ConnectionId connection, const control::v1::SchedulerMessage& message);
   void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
+  void OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan);
   void OnAbort(SimPeer* peer, const control::v1::Abort& abort);
   void Save(SimPeer* peer, std::uint64_t step, bool upload);
   void OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare);

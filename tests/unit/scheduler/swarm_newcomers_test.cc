@@ -158,12 +158,14 @@ TEST(NewcomersTest, DeathAfterDeathWithinAStepLosesNothing) {
   for (int i = 0; i < 6; ++i) swarm.AddPeer();
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
   swarm.backward_end = [](int) { return std::chrono::minutes(1); };
-  swarm.RunFor(std::chrono::seconds(5));
+  swarm.RunFor(std::chrono::seconds(1));
   const std::uint64_t reached = swarm.View().step;
-  for (int death = 0; death < 5; ++death) {
+  for (std::uint64_t death = 0; death < 5; ++death) {
     swarm.Kill(PeerAt(&swarm, 6, 0, 0));
-    swarm.RunFor(std::chrono::seconds(5));
-    ASSERT_EQ(swarm.View().state, RunState::kTraining) << swarm.View().reason;
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == death + 2; },
+                               std::chrono::seconds(5)));
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(5)));
+    swarm.RunFor(std::chrono::seconds(1));
     EXPECT_EQ(swarm.View().step, reached);
   }
   swarm.backward_end = nullptr;

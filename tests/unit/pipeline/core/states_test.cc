@@ -79,7 +79,7 @@ TEST(RunnerStatesTest, StepsGoRoundAndEveryStateHasAName) {
   EXPECT_EQ(Walk(waiting,
                  {E::kPlan, E::kMicroBatchesDone, E::kReduce, E::kReduced, E::kApply, E::kApplied}),
             waiting);
-  EXPECT_EQ(Edges(RunnerState::kApplying, E::kApplied), 8);
+  EXPECT_EQ(Edges(RunnerState::kApplying, E::kApplied), 12);
   std::set<std::string_view> names;
   for (int s = 0; s <= static_cast<int>(RunnerState::kApplying); ++s) {
     names.insert(RunnerStateName(static_cast<RunnerState>(s)));

@@ -180,7 +180,7 @@ TEST(RunAudit, NamesTheStepOfALedgerThatIsNotWhole) {
   const SampleDeal deal = *MakeSampleDeal(kOrder);
   const auto verdict = [&](auto change) {
     RunLedger ledger = SomeSteps(4);
-    ledger.history.push_back({4, 9, 0, {0, 1}});
+    ledger.history.push_back({4, 9, 0, {{0, 1}}});
     EXPECT_TRUE(AuditLedger(ledger, deal, kOrder.stages).ok());
     change(&ledger);
     const auto audit = AuditLedger(ledger, deal, kOrder.stages);
@@ -190,10 +190,10 @@ TEST(RunAudit, NamesTheStepOfALedgerThatIsNotWhole) {
   EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].first = 5; }), "step 4 is missing");
   EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].first = 3; }), "step 3 is counted twice");
   EXPECT_EQ(verdict([](RunLedger* l) {
-              l->history[1].pipelines = {0, 2};
+              l->history[1].dealing = {{0, 2}};
             }),
             "micro-batch 1 of step 4 went to no pipeline of the plan of generation 1");
-  EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].pipelines.clear(); }),
+  EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].dealing.clear(); }),
             "micro-batch 0 of step 4 went to no pipeline of the plan of generation 1");
 }
 

@@ -9,7 +9,6 @@ namespace shoal::scheduler {
 namespace {
 
 using ::testing::HasSubstr;
-using Pipelines = std::vector<std::uint32_t>;
 
 TEST(RunLedger, HasTheStepsOfEachPlanAndThoseThatWereThrownAway) {
   const auto ledger = ReplayLedger(
@@ -24,7 +23,7 @@ TEST(RunLedger, HasTheStepsOfEachPlanAndThoseThatWereThrownAway) {
   EXPECT_EQ(ledger->plans[2].pipelines, 1u);
   ASSERT_EQ(ledger->history.size(), 2u);
   EXPECT_EQ(ledger->history[0].end, 3u);
-  EXPECT_EQ(ledger->history[0].pipelines, (Pipelines{0, 1}));
+  EXPECT_EQ(ledger->history[0].pipelines(), (Pipelines{0, 1}));
   EXPECT_EQ(ledger->history[1].first, 3u);
   EXPECT_EQ(ledger->history[1].plan, 2u);
   // First 6 and 7 of generation 1, then 3 to 5 of it and 6 to 10 of generation 2.
@@ -46,7 +45,7 @@ TEST(RunLedger, LossesThatComeLaterAreOfThePipelinesThatCountedThen) {
       1);
   ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
   std::vector<std::pair<std::uint64_t, Pipelines>> until;
-  for (const LedgerSteps& steps : ledger->history) until.emplace_back(steps.end, steps.pipelines);
+  for (const LedgerSteps& steps : ledger->history) until.emplace_back(steps.end, steps.pipelines());
   EXPECT_EQ(until, (std::vector<std::pair<std::uint64_t, Pipelines>>{
                        {3, {0, 2}}, {5, {0, 1}}, {7, {0, 1, 2}}, {8, {0, 1, 2}}}));
   EXPECT_EQ(ledger->history[0].PipelineOf(0), 0u);
@@ -54,12 +53,37 @@ TEST(RunLedger, LossesThatComeLaterAreOfThePipelinesThatCountedThen) {
   EXPECT_EQ(ledger->history[0].PipelineOf(2), 0u);
 }
 
+// Of steps 3 to 5, which were dealt out, pipeline 1's part goes to the others; then 2 leaves, too.
+TEST(RunLedger, WhatPipelinesThatLeaveHadIsTheOthers) {
+  const auto ledger = ReplayLedger(
+      Log({PlanMade{1, 0, Hosts({1, 2, 3})}, Losses(0, 3), PipelinesCount{3, {0, 2}, 6},
+           Losses(3, 1), PipelinesCount{4, {0}, 7}, Losses(4, 5)}),
+      1);
+  ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
+  std::vector<std::pair<std::uint64_t, Dealing>> until;
+  for (const LedgerSteps& steps : ledger->history) until.emplace_back(steps.end, steps.dealing);
+  EXPECT_EQ(until, (std::vector<std::pair<std::uint64_t, Dealing>>{{3, {{0, 1, 2}}},
+                                                                   {4, {{0, 1, 2}, {0, 2}}},
+                                                                   {6, {{0, 1, 2}, {0, 2}, {0}}},
+                                                                   {7, {{0, 2}, {0}}},
+                                                                   {9, {{0}}}}));
+  EXPECT_EQ(ledger->history[1].PipelineOf(1), 0u);
+  EXPECT_EQ(ledger->history[1].PipelineOf(4), 2u);
+  EXPECT_EQ(ledger->history[1].pipelines(), (Pipelines{0, 2}));
+  EXPECT_EQ(ReplayLedger(Log({PlanMade{1, 0, Hosts({1, 2, 3})}, Losses(0, 3),
+                              PipelinesCount{5, {0, 2}, 9}, PipelinesCount{4, {0}, 7}}),
+                         1)
+                .status()
+                .code(),
+            StatusCode::kDataLoss);
+}
+
 TEST(RunLedger, HostsThatAnOlderLogDoesNotHaveAreNotKnown) {
   const auto ledger = ReplayLedger(Log({PlanMade{1, 0}, Losses(0, 3)}), 2);
   ASSERT_TRUE(ledger.ok());
   EXPECT_EQ(ledger->steps(), 3u);
   EXPECT_EQ(ledger->plans[0].pipelines, 0u);
-  EXPECT_TRUE(ledger->history[0].pipelines.empty());
+  EXPECT_TRUE(ledger->history[0].dealing.empty());
 }
 
 TEST(RunLedger, NamesTheFirstStepThatIsWrong) {

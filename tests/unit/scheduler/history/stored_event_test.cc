@@ -37,6 +37,8 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
+      {PipelinesCount{22, {0, 2}, 25},
+       R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25})"},
       {GenerationEnded{21, "why"}, R"({"type":"ended","step":21,"cause":"why"})"},
       {GenerationEnded{21, "why", 350},
        R"({"type":"ended","step":21,"cause":"why","idle_ms":350})"},
@@ -103,6 +105,8 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"counting","step":4,"pipelines":[1,0]})",
         R"({"type":"counting","step":4,"pipelines":[4294967296]})",
         R"({"type":"counting","step":-1,"pipelines":[0]})",
+        R"({"type":"counting","step":5,"pipelines":[0],"dealt_until":5})",
+        R"({"type":"counting","step":5,"pipelines":[0],"dealt_until":70})",
         R"({"type":"run","run":"zz","config":"0000000000000000"})",
         R"({"type":"losses","first":0,"values":[null]})",
         R"({"type":"held_out","step":1,"loss":null})",
@@ -115,7 +119,7 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
 TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
   std::mt19937 random(4);
   for (const StoredEvent& event :
-       {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}}),
+       {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}, 25}),
         StoredEvent(SampleOrder{1, 100, 8, 2, 3}), StoredEvent(MemberGone{PeerId{}, "a", "why", 7}),
         StoredEvent(MemberCame{PeerId{}, "a", 7}), StoredEvent(GenerationEnded{21, "why", 350})}) {
     const std::string whole = StampEvent(EncodeEvent(event), 1700000000123);

@@ -21,6 +21,29 @@ control::v1::StepReady Ready(std::uint64_t labels, double loss, double forward_m
   return ready;
 }
 
+TEST(StepAccountTest, WithoutAPipelineTheOthersReportOnceMore) {
+  StepAccount account(1, 3);
+  const TimePoint start{std::chrono::seconds(1)};
+  account.Begin(4, start);
+  for (std::uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(account.AddReady(p, 0, Ready(5, 1, 1), start));
+  EXPECT_TRUE(account.AddSynced(0, 0, 3, start));
+  account.GoOnWithout(0);
+  EXPECT_FALSE(account.all_ready());
+  EXPECT_EQ(account.labels(), 0u);
+  const TimePoint later = start + std::chrono::seconds(2);
+  EXPECT_TRUE(account.AddReady(1, 0, Ready(7, 2, 1), later));
+  EXPECT_TRUE(account.AddReady(2, 0, Ready(8, 2, 1), later));
+  EXPECT_TRUE(account.all_ready());
+  EXPECT_EQ(account.labels(), 15u);
+  EXPECT_EQ(account.elapsed(later), std::chrono::seconds(2));
+  EXPECT_TRUE(account.AddSynced(1, 0, 9, later));
+  EXPECT_TRUE(account.AddSynced(2, 0, 4, later));
+  EXPECT_TRUE(account.all_synced());
+  EXPECT_EQ(account.squared_norm(), 9);
+  EXPECT_EQ(account.disagreeing_stage(), 0u);
+  EXPECT_EQ(account.disagreeing(0), (std::vector<std::uint32_t>{1, 2}));
+}
+
 TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   StepAccount account(2, 2);
   const TimePoint start{std::chrono::seconds(1)};

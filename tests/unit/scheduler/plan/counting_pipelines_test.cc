@@ -1,4 +1,4 @@
-#include "scheduler/steps/counting_pipelines.h"
+#include "scheduler/plan/counting_pipelines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -27,9 +27,9 @@ TEST(CountingPipelines, EachMicroBatchHasOnePipeline) {
        {Pipelines{0}, Pipelines{2}, Pipelines{0, 3}, Pipelines{1, 2, 3}}) {
     for (std::uint32_t micro_batches = 1; micro_batches < 9; ++micro_batches) {
       std::map<std::uint32_t, std::uint32_t> dealt;
-      for (std::uint32_t i = 0; i < micro_batches; ++i) ++dealt[PipelineOf(counting, i)];
+      for (std::uint32_t i = 0; i < micro_batches; ++i) ++dealt[counting[i % counting.size()]];
       for (std::uint32_t pipeline = 0; pipeline < 4; ++pipeline) {
-        EXPECT_EQ(MicroBatchesOf(counting, micro_batches, pipeline), dealt[pipeline]);
+        EXPECT_EQ(MicroBatchesOf({counting}, micro_batches, pipeline), dealt[pipeline]);
       }
     }
   }

@@ -1,0 +1,40 @@
+// CountingPipelines: which pipelines of a plan have micro-batches, by step. Pure; thread: control.
+
+#ifndef SHOAL_SCHEDULER_PLAN_COUNTING_PIPELINES_H_
+#define SHOAL_SCHEDULER_PLAN_COUNTING_PIPELINES_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "scheduler/plan/dealing.h"
+
+namespace shoal::scheduler {
+
+class CountingPipelines {
+ public:
+  // A generation begins at `step`.
+  void Begin(std::uint64_t step, Pipelines pipelines) { from_ = {{step, {std::move(pipelines)}}}; }
+  // From this step on, which is not before the last that was said.
+  void From(std::uint64_t step, Pipelines pipelines) { from_[step] = {std::move(pipelines)}; }
+  // These are left of those that count. The steps from `first` to before `end` are dealt out
+  // already; nothing was said of `end` or later.
+  void Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines);
+  // Of a step that is not before the first.
+  const Dealing& DealingAt(std::uint64_t step) const {
+    return std::prev(from_.upper_bound(step))->second;
+  }
+  const Pipelines& At(std::uint64_t step) const { return DealingAt(step).back(); }
+  // How often the step was dealt out again.
+  std::uint32_t AmendmentsOf(std::uint64_t step) const {
+    return static_cast<std::uint32_t>(DealingAt(step).size() - 1);
+  }
+  const Pipelines& newest() const { return from_.rbegin()->second.back(); }
+
+ private:
+  std::map<std::uint64_t, Dealing> from_ = {{0, {{}}}};
+};
+
+}  // namespace shoal::scheduler
+
+#endif  // SHOAL_SCHEDULER_PLAN_COUNTING_PIPELINES_H_

@@ -1,0 +1,95 @@
+#include "scheduler/swarm/broken_pipelines.h"
+
+#include <utility>
+#include <vector>
+
+#include "common/log.h"
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/plan/regroup.h"
+
+namespace shoal::scheduler {
+
+BrokenPipelines::BrokenPipelines(const RunConfig& config, const RunHistory& history,
+                                 Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
+                                 TrainingSteps* steps, Reaction* reaction)
+    : config_(config),
+      history_(history),
+      members_(*members),
+      plan_(*plan),
+      lifecycle_(*lifecycle),
+      steps_(*steps),
+      reaction_(*reaction) {}
+
+std::set<std::uint32_t> BrokenPipelines::BrokenWith(const PeerId& peer) const {
+  std::set<std::uint32_t> broken = broken_;
+  const Member* const member = members_.Find(peer);
+  if (member != nullptr && member->placed()) {
+    broken.insert(static_cast<std::uint32_t>(member->pipeline));
+  }
+  return broken;
+}
+
+bool BrokenPipelines::MayGoOnWithout(const PeerId& peer) const {
+  const std::set<std::uint32_t> broken = BrokenWith(peer);
+  return !broken.empty() && steps_.MayGoOnWithout(broken);
+}
+
+bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
+  if (!MayGoOnWithout(peer)) return false;
+  if (broken_.empty()) lost_.clear();
+  broken_ = BrokenWith(peer);
+  lost_.insert(peer);
+  last_ = peer;
+  cause_ = cause;
+  since_ = reaction_.now();
+  return true;
+}
+
+void BrokenPipelines::Look() {
+  if (broken_.empty() || reaction_.now() - since_ < kLostTogether) return;
+  if (steps_.MayGoOnWithout(broken_) && !OthersMakeAPipeline()) return LeaveOut();
+  broken_.clear();
+  const std::string cause = cause_;
+  lifecycle_.EndForLost(last_, cause);
+}
+
+// Whether a plan in place had more pipelines than are left.
+bool BrokenPipelines::OthersMakeAPipeline() const {
+  std::vector<BoundPeer> peers;
+  std::size_t left = 0;
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+    bool whole = true;
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      const Member* const member = plan_.At(p, s);
+      const bool here = member != nullptr && member->candidate() && !lost_.contains(member->peer);
+      whole = whole && here;
+      if (here) peers.push_back({member->peer, s, p, true, member->joined});
+    }
+    left += whole ? 1 : 0;
+  }
+  const auto regrouped = Regroup(peers, config_.stages, config_.pipelines);
+  return regrouped && regrouped->positions.size() > left;
+}
+
+void BrokenPipelines::LeaveOut() {
+  const std::set<std::uint32_t> broken = std::exchange(broken_, {});
+  SHOAL_LOG(kInfo, "scheduler", "pipelines.left_out", {"step", history_.step()},
+            {"pipelines", broken.size()}, {"cause", cause_});
+  control::v1::SchedulerMessage message;
+  message.mutable_abort()->set_generation(history_.generation());
+  message.mutable_abort()->set_reason(cause_);
+  for (const std::uint32_t pipeline : broken) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      Member* const member = plan_.At(pipeline, s);
+      if (member == nullptr) continue;
+      member->held.Clear();
+      member->follows = false;
+      if (member->connected) reaction_.Send(*member, message);
+    }
+    plan_.LeaveOut(pipeline);
+  }
+  lifecycle_.SetCause(cause_);
+  steps_.GoOnWithout(broken);
+}
+
+}  // namespace shoal::scheduler

@@ -1,0 +1,161 @@
+// Pipelines that lose a member in the midst of a long step: the others keep what they have of it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "scheduler/config/swarm_limits.h"
+#include "scheduler/history/run_audit.h"
+#include "unit/scheduler/sim_swarm.h"
+
+namespace shoal::scheduler {
+namespace {
+
+using ::testing::HasSubstr;
+
+RunConfig Long(std::uint32_t pipelines, std::uint64_t steps) {
+  RunConfig config = SimConfig(2, pipelines);
+  config.steps = steps;
+  config.micro_batches = 7;
+  config.checkpoint_every = 1000;
+  config.train_rows = 50000;
+  return config;
+}
+
+void ExpectRight(const SimSwarm& swarm) {
+  const RunView view = swarm.View();
+  for (std::size_t t = 0; t < view.losses.size(); ++t) {
+    ASSERT_NEAR(view.losses[t], swarm.Loss(t), 1e-12) << t;
+  }
+  std::vector<TimedEvent> events;
+  for (const std::string& event : swarm.persisted()) events.push_back(*DecodeTimedEvent(event));
+  const auto order = FindSampleOrder(events);
+  const auto ledger = ReplayLedger(events, order->stages);
+  ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
+  const auto audit = AuditLedger(*ledger, *MakeSampleDeal(*order), order->stages);
+  ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+  EXPECT_EQ(audit->samples,
+            swarm.config().steps * swarm.config().micro_batches * swarm.config().micro_batch_rows);
+}
+
+class Broken : public ::testing::Test {
+ protected:
+  // Trains up to the midst of a step of ten seconds.
+  void Begin(SimSwarm* swarm, std::size_t peers) {
+    for (std::size_t i = 0; i < peers; ++i) swarm->AddPeer();
+    swarm->backward_end = [this](int) { return work_; };
+    ASSERT_TRUE(swarm->RunUntil([&] { return swarm->View().step == 3; }));
+    swarm->RunFor(std::chrono::seconds(5));
+    ASSERT_EQ(swarm->View().step, 3u);
+  }
+  Duration work_ = std::chrono::seconds(10);
+};
+
+TEST_F(Broken, TheOthersGoOnWithTheStep) {
+  SimSwarm swarm(Long(3, 30), 601);
+  Begin(&swarm, 6);
+  const std::size_t victim = PeerAt(&swarm, 6, 1, 0), left = PeerAt(&swarm, 6, 1, 1);
+  const std::size_t other = PeerAt(&swarm, 6, 0, 0);
+  swarm.Kill(victim);
+  swarm.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(swarm.View().generation, 1u);
+  EXPECT_EQ(swarm.View().state, RunState::kTraining);
+  EXPECT_EQ(swarm.Peer(left).stage, -1) << "it is free";
+  EXPECT_EQ(swarm.Peer(other).plans.at(3).amendment(), 1u);
+  EXPECT_EQ(swarm.Peer(other).plans.at(3).pipelines(1).micro_batches_size(), 0);
+  EXPECT_EQ(swarm.Peer(other).plans.at(3).pipelines(0).micro_batches_size(), 4);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("2 of 3 pipelines train, since lost peer"));
+  EXPECT_THAT(swarm.View().reason, HasSubstr(swarm.Peer(victim).name));
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 8; }, std::chrono::minutes(1)));
+  EXPECT_EQ(swarm.View().generation, 1u);
+  EXPECT_EQ(swarm.Peer(other).plans.begin()->second.amendment(), 0u);
+  swarm.Connect(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().reason.empty(); }, std::chrono::minutes(1)));
+  EXPECT_GE(swarm.Peer(left).stage, 0);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+TEST_F(Broken, AShortStepBeginsAnewInPlace) {
+  SimSwarm swarm(Long(3, 30), 602);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+  swarm.Kill(PeerAt(&swarm, 6, 1, 0));
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+// What is left of two pipelines makes one: then a new plan has more of them.
+TEST_F(Broken, TwoThatMakeAPipelineGetAPlanForIt) {
+  SimSwarm swarm(Long(3, 30), 603);
+  Begin(&swarm, 6);
+  const std::size_t lower = PeerAt(&swarm, 6, 2, 0), upper = PeerAt(&swarm, 6, 1, 1);
+  swarm.Kill(PeerAt(&swarm, 6, 1, 0));
+  swarm.Kill(PeerAt(&swarm, 6, 2, 1));
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  swarm.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(swarm.Peer(lower).pipeline, swarm.Peer(upper).pipeline);
+  EXPECT_TRUE(swarm.Peer(lower).plan.in_place());
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+// The same stage of two pipelines: both leave, one is left.
+TEST_F(Broken, TwoLeaveTogether) {
+  SimSwarm swarm(Long(3, 30), 604);
+  Begin(&swarm, 6);
+  const std::size_t other = PeerAt(&swarm, 6, 0, 0);
+  swarm.Kill(PeerAt(&swarm, 6, 1, 1));
+  swarm.Kill(PeerAt(&swarm, 6, 2, 1));
+  swarm.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(swarm.View().generation, 1u);
+  EXPECT_EQ(swarm.Peer(other).plans.at(3).pipelines(0).micro_batches_size(), 7);
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+// While gradients are exchanged, and with reports of the step under way.
+TEST_F(Broken, AtAnyMoment) {
+  std::uint64_t amended = 0;
+  for (std::uint64_t seed = 1; seed <= 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RunConfig config = Long(4, 25);
+    if (seed % 3 == 0) config.checkpoint_every = 4;
+    SimSwarm swarm(config, seed);
+    std::mt19937_64 random(seed);
+    constexpr std::size_t kPeers = 9;
+    for (std::size_t i = 0; i < kPeers; ++i) swarm.AddPeer();
+    swarm.backward_end = [&](int) { return std::chrono::milliseconds(500 + random() % 9000); };
+    for (int fault = 0; fault < 12 && swarm.View().state != RunState::kFinished; ++fault) {
+      swarm.RunFor(std::chrono::milliseconds(random() % 20000));
+      const std::size_t victim = random() % kPeers;
+      switch (random() % 8) {
+        case 0: swarm.RestartScheduler(true); break;
+        case 1: swarm.CutOff(victim); break;
+        default: swarm.Kill(victim);
+      }
+      if (random() % 3 > 0) swarm.RunFor(std::chrono::milliseconds(random() % 30000));
+      swarm.Connect(victim);
+    }
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished, std::chrono::hours(3)))
+        << swarm.View().reason;
+    ExpectRight(swarm);
+    for (const std::string& event : swarm.persisted()) {
+      amended += event.find("dealt_until") != std::string::npos ? 1 : 0;
+    }
+  }
+  EXPECT_GT(amended, 60u);
+}
+
+}  // namespace
+}  // namespace shoal::scheduler
