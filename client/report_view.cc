@@ -153,6 +153,8 @@ std::string CountingText(const Json& entry) {
   for (const Json& pipeline : List(entry, "pipelines")) {
     if (pipeline.is_number()) text += " " + std::to_string(ToWhole(pipeline.get<double>()));
   }
+  const std::string reason = Text(entry, "reason");
+  if (!reason.empty()) text += ": " + reason;
   return text;
 }
 

@@ -132,6 +132,7 @@ void Timeline::On(const PipelinesCount& event) {
   TimelineEntry& entry = New(Kind::kCounting);
   entry.step = event.step;
   entry.pipelines = event.pipelines;
+  entry.text = event.cause;
 }
 
 void Timeline::On(const GenerationEnded& event) {

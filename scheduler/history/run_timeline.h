@@ -53,7 +53,7 @@ struct TimelineEntry {
     kJoined,     // `peer`, `name`
     kLeft,       // the same, `text`: why
     kRepair,     // a generation began at `step`, the first one among them
-    kCounting,   // from `step` on `pipelines` count
+    kCounting,   // from `step` on `pipelines` count; `text`: why fewer
     kEnded,      // repair.generation, after `step` applied steps, `text`: why
     kSkipped,    // `step`, `text`: whose gradient
     kPaused,     // `text`: why

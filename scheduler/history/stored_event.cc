@@ -64,6 +64,7 @@ Json ToJson(const PlanMade& e) {
 Json ToJson(const PipelinesCount& e) {
   Json json = {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
   if (e.dealt_until > 0) json["dealt_until"] = e.dealt_until;
+  if (!e.cause.empty()) json["cause"] = e.cause;
   return json;
 }
 Json ToJson(const GenerationEnded& e) {
@@ -160,6 +161,7 @@ Result<StoredEvent> CountingFrom(const Json& json) {
     count.pipelines.push_back(pipeline);
   }
   if (count.pipelines.empty()) return DataLoss("no pipeline counts");
+  if (json.contains("cause")) count.cause = json.at("cause").get<std::string>();
   if (json.contains("dealt_until")) {
     count.dealt_until = WholeNumber<std::uint64_t>(json.at("dealt_until"));
     if (count.dealt_until <= count.step || count.dealt_until - count.step > kDealtStepsMax) {

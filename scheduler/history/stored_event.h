@@ -61,6 +61,7 @@ struct PipelinesCount {
   // The steps before this one are dealt out already: these pipelines are left of those that had
   // them. 0: none is.
   std::uint64_t dealt_until = 0;
+  std::string cause = {};  // for people: why some are not left; empty: more count than before
 
   // Where they begin to count for nothing but themselves.
   std::uint64_t anew() const { return std::max(step, dealt_until); }

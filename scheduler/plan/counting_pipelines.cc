@@ -3,7 +3,8 @@
 namespace shoal::scheduler {
 
 void CountingPipelines::Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines) {
-  for (std::uint64_t step = first; step < end; ++step) {
+  // From the last one on: what is said of a step holds for those behind it.
+  for (std::uint64_t step = end; step-- > first;) {
     Dealing dealing = DealingAt(step);
     dealing.push_back(pipelines);
     from_[step] = std::move(dealing);

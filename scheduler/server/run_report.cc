@@ -174,6 +174,7 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
     case Kind::kCounting:
       json["step"] = entry.step;
       json["pipelines"] = entry.pipelines;
+      json["reason"] = entry.text;
       break;
     case Kind::kEnded: json["generation"] = entry.repair.generation; [[fallthrough]];
     case Kind::kSkipped:

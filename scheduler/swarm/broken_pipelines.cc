@@ -89,7 +89,7 @@ void BrokenPipelines::LeaveOut() {
     plan_.LeaveOut(pipeline);
   }
   lifecycle_.SetCause(cause_);
-  steps_.GoOnWithout(broken);
+  steps_.GoOnWithout(broken, cause_);
 }
 
 }  // namespace shoal::scheduler

@@ -101,9 +101,10 @@ bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) con
   return account_.elapsed(reaction_.now()) >= kWorthKeeping;
 }
 
-void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines) {
+void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
+                                const std::string& cause) {
   const Pipelines left = plan_.Counting();
-  journal_.Record(PipelinesCount{history_.step(), left, planned_});
+  journal_.Record(PipelinesCount{history_.step(), left, planned_, cause});
   counting_.Left(history_.step(), planned_, left);
   for (const std::uint32_t pipeline : pipelines) {
     account_.GoOnWithout(pipeline);

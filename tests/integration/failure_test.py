@@ -147,9 +147,33 @@ class FailureTest(harness.SwarmTest):
             self.assertEqual(swarm.audit(600)["stepsThrownAway"], 0)
             events = swarm.events()
             self.assertEqual(events["stepsLost"], 0)
-            ended = [e["reason"] for e in events["events"] if e["kind"] == "ended"]
+            ended = [e["reason"] for e in events["events"] if e["kind"] in ("ended", "counting")]
             for name in victims:
                 self.assertTrue(any(name in reason for reason in ended), ended)
+
+    def test_a_long_step_goes_on_without_the_pipeline_that_lost_a_peer(self):
+        """The other pipelines keep what they have of it: no new generation, the same losses."""
+        options = {"stages": 2, "pipelines": 3, "steps": 6, "micro_batches": 1500,
+                   "checkpoint_every": 10000, "optimizer": {"learning_rate": 1e-5}}
+        calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
+        with Swarm(self.folder / "s", **options) as swarm:
+            swarm.start()
+            swarm.wait_step(2)
+            time.sleep(4)
+            before = swarm.run()
+            victim = swarm.peer_at(stage=1, pipeline=1)
+            swarm.peers[victim].kill()
+            fewer = swarm.wait_run(lambda r: "2 of 3 pipelines train" in r["reason"],
+                                   PAUSED_WITHIN, "the others go on", but=[victim])
+            self.assertIn(victim, fewer["reason"])
+            self.assertEqual(fewer["generation"], before["generation"])
+            swarm.wait_step(before["step"] + 1, but=[victim])
+            self.assertEqual(swarm.run()["generation"], before["generation"])
+            swarm.wait_finished(but=[victim])
+            self.assertEqual(swarm.status()["consistency"]["mMismatches"], 0)
+            self.assert_close(swarm.run()["losses"], calm)
+            swarm.stop()
+            self.assertEqual(swarm.audit(6)["stepsThrownAway"], 0)
 
     def test_a_peer_without_memory_says_what_fills_it_and_stays(self):
         # The backward makes again what the forward did not keep: more than placement counts.

@@ -71,7 +71,7 @@ constexpr const char* kEvents = R"({"run":"12","generations":3,"stepsLost":2,
  "replaced":[{"pipeline":0,"stage":1,"from":{"peer":"2e00a2b3c4","name":"cellar"},
  "to":{"peer":"3d00a2b3c4","name":""}},{"pipeline":1,"stage":0,
  "from":{"peer":"4c00a2b3c4","name":"shed"},"to":null}]},
-{"kind":"counting","time":1700000009000,"step":3,"pipelines":[0,2]},
+{"kind":"counting","time":1700000009000,"step":3,"pipelines":[0,2],"reason":"lost peer anna"},
 {"kind":"skipped","time":1700000010000,"step":3,"reason":"not finite"},
 {"kind":"scheduler","time":null},
 {"kind":"generation","time":1700000012000,"step":9,"generation":3,"pipelines":1,
@@ -92,7 +92,7 @@ constexpr const char* kEventsText =
     "  2023-11-14 22:13:28  generation  2 from step 2: 2 steps lost, trained again, 3.5s without "
     "a step; stage 1, pipeline 0: 3d00a2b3 for cellar (2e00a2b3); stage 0, pipeline 1: nobody any "
     "more\n"
-    "  2023-11-14 22:13:29  counting    from step 3 on pipelines 0 2\n"
+    "  2023-11-14 22:13:29  counting    from step 3 on pipelines 0 2: lost peer anna\n"
     "  2023-11-14 22:13:30  skipped     step 3: not finite\n"
     "  -                    scheduler   started again\n"
     "  2023-11-14 22:13:32  generation  3 from step 9: no step lost, kept in memory, at most 1.4s "

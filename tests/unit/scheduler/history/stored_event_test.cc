@@ -37,8 +37,8 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
-      {PipelinesCount{22, {0, 2}, 25},
-       R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25})"},
+      {PipelinesCount{22, {0, 2}, 25, "why"},
+       R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
       {GenerationEnded{21, "why"}, R"({"type":"ended","step":21,"cause":"why"})"},
       {GenerationEnded{21, "why", 350},
        R"({"type":"ended","step":21,"cause":"why","idle_ms":350})"},
