@@ -15,6 +15,7 @@
 #include "pipeline/compute/step_evaluation.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
+#include "pipeline/core/link_progress.h"
 #include "pipeline/runner/applying_steps.h"
 #include "pipeline/runner/model_facts.h"
 #include "pipeline/runner/runner_checks.h"
@@ -30,9 +31,7 @@
 namespace shoal::pipeline {
 namespace {
 
-constexpr int kWatchdogTicks = 4;  // per stall timeout
-// Bytes on the links between two ticks that count as progress: far more than pings make.
-constexpr std::uint64_t kProgressBytes = 16 * 1024;
+constexpr int kWatchdogTicks = 4;  // per step stall
 
 class Runner final : public StageRunner {
  public:
@@ -41,8 +40,8 @@ class Runner final : public StageRunner {
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
         codecs_(std::move(codecs)),
-        generation_(dependencies.control,
-                    [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
+        generation_(dependencies.control, std::bind_front(&Runner::OnFailure, this),
+                    config.timeouts),
         activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
         notices_(dependencies.control),
@@ -109,8 +108,9 @@ class Runner final : public StageRunner {
   void TellSettled();
   void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
-  void Watch();
+  void Watch(Duration every, void (Runner::*look)());
   void CheckProgress();
+  void CheckOperations();
   std::string Awaited(const PeerId** peer) const;
   std::string AwaitedInStep(const PeerId** peer) const;
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
@@ -137,7 +137,7 @@ class Runner final : public StageRunner {
   bool outlives_ = false;    // other pipelines, by its replica method
   ApplyingSteps applying_;
   std::function<void(Result<std::uint64_t>)> settled_;
-  std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
+  LinkProgress moved_;
 
   // Last, in this order: their callbacks use what is above, and the replica step uses the group.
   std::unique_ptr<Boundary> previous_, next_;
@@ -241,7 +241,8 @@ void Runner::Start(const LinkTargets& targets) {
   }
   EachBoundary([](Boundary* boundary) { boundary->Open(); });
   if (group_) group_->Open();
-  Watch();
+  Watch(config_.timeouts.step_stall / kWatchdogTicks, &Runner::CheckProgress);
+  Watch(OperationWatch::kLookEvery, &Runner::CheckOperations);
 }
 
 void Runner::FillMember() {
@@ -270,8 +271,7 @@ void Runner::ResetModel() {
   };
   generation_.scope().Run(
       resources_.compute, "model.reset", std::move(reset), [this](const ModelFacts& facts) {
-        // Beside what the model keeps: the activation kept for a resend, and the
-        // gradient's buffer.
+        // Beside what the model keeps: the activation kept for a resend, the gradient's buffer.
         const std::uint64_t values = config_.micro_batch_rows * sample().values();
         compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
                              facts.pending_weights_bytes);
@@ -531,24 +531,28 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   return stats;
 }
 
-void Runner::Watch() {
-  generation_.scope().PostAfter("runner.watch", config_.stall_timeout / kWatchdogTicks, [this] {
-    CheckProgress();
-    Watch();
+void Runner::Watch(Duration every, void (Runner::*look)()) {
+  generation_.scope().PostAfter("runner.watch", every, [this, every, look] {
+    (this->*look)();
+    Watch(every, look);
   });
+}
+
+void Runner::CheckOperations() {
+  compute_->ExcuseWait();
+  const auto overdue = generation_.watch()->Look();
+  if (!overdue) return;
+  const bool input = overdue->kind == Watched::kWaitInput;
+  const bool waits = input || overdue->kind == Watched::kWaitGradient;
+  Fail(DeadlineExceeded(overdue->text), waits ? &(input ? previous_ : next_)->peer() : nullptr);
 }
 
 void Runner::CheckProgress() {
   if (AwaitsScheduler(state_)) generation_.Progress();  // it watches all peers
-  // A large frame on a slow line is progress long before it is complete.
-  std::uint64_t bytes = 0;
-  for (const net::LinkStats& link : link_stats()) {
-    bytes += link.sent_wire_bytes + link.received_wire_bytes;
-  }
-  if (bytes - seen_bytes_ > kProgressBytes) generation_.Progress();
-  seen_bytes_ = bytes;
+  if (moved_.Moved(link_stats())) generation_.Progress();
   const Duration idle = resources_.control->clock().Now() - generation_.last_progress();
-  if (idle < config_.stall_timeout) return;
+  // Where an operation usually takes longer than that, no step stalls by it.
+  if (idle < std::max(config_.timeouts.step_stall, 2 * generation_.watch()->longest())) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
   Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +

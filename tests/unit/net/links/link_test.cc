@@ -268,7 +268,7 @@ TEST_F(LinkTest, DialTriesTheNextAddress) {
 
 TEST_F(LinkTest, UnreachablePeerIsReported) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(700);
+  limits.timeouts.link_open = std::chrono::milliseconds(700);
   MakeHubs(limits);
   On([this] {
     LinkTarget target = TargetOf(*hub_b_);
@@ -285,7 +285,7 @@ TEST_F(LinkTest, UnreachablePeerIsReported) {
 
 TEST_F(LinkTest, UnexpectedPeerIsRefused) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(500);
+  limits.timeouts.link_open = std::chrono::milliseconds(500);
   hub_b_.emplace(executor_.get(), limits);
   hub_a_.emplace(executor_.get());
   HubPeer stranger(executor_.get());
@@ -304,7 +304,7 @@ TEST_F(LinkTest, UnexpectedPeerIsRefused) {
 
 TEST_F(LinkTest, APeerWithoutUsInItsPlanIsNamedSo) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(500);
+  limits.timeouts.link_open = std::chrono::milliseconds(500);
   hub_a_.emplace(executor_.get(), limits);
   hub_b_.emplace(executor_.get());
   On([&] { a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_), a_.Handlers()); });
@@ -314,7 +314,7 @@ TEST_F(LinkTest, APeerWithoutUsInItsPlanIsNamedSo) {
 
 TEST_F(LinkTest, WrongKeyAtTheDialledAddressNeverOpens) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(700);
+  limits.timeouts.link_open = std::chrono::milliseconds(700);
   MakeHubs(limits);
   On([this] {
     LinkTarget target = TargetOf(*hub_b_);
