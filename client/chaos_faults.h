@@ -23,6 +23,8 @@ enum class FaultKind : std::uint8_t {
   kScheduler,  // SIGKILL of the scheduler, which is started again
   kPause,      // `shoal pause` of a peer, then `shoal resume`
   kThrottle,   // a slow line of a peer, then none
+  kCut,        // nothing comes to a peer or from it, and nobody is told
+  kDiskFull,   // nothing more fits into a peer's folder
 };
 std::string FaultKindName(FaultKind kind);
 // Invalid argument for names that are none.

@@ -239,7 +239,7 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   for (const std::string& address : Addresses()) hello->add_addresses(address);
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
-  hello->set_paused(paused_ || !hang_.empty());
+  hello->set_paused(rests());
   if (stage_ && stage_->held() && !stage_->shadow() && !stage_->prepares())
     AddHeld(hello->mutable_held());
   return message;
@@ -255,9 +255,8 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
   const std::chrono::milliseconds told(welcome.peer_timeout_ms());
   timeouts_ = TimeoutsOf(told == told.zero() ? kPeerTimeoutDefault : told);
   hub_->SetTimeouts(timeouts_);
-  const bool rests = paused_ || !hang_.empty();
-  ChangeState(rests ? PeerState::kPaused : PeerState::kWaiting,
-              rests ? PauseReason() : "waiting for a stage");
+  ChangeState(rests() ? PeerState::kPaused : PeerState::kWaiting,
+              rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
 }
@@ -345,7 +344,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
 void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
-  if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
+  if (rests() || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
   names_.clear();
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;
@@ -383,7 +382,7 @@ StageResources PeerDaemon::Resources() {
 // Beside the steps of the others, in whose plan it has no place yet.
 void PeerDaemon::OnPrepare(const control::v1::Prepare& prepare) {
   SHOAL_ASSERT_ON(*control_);
-  if (paused_ || handover_ != Handover::kNone || state_ != PeerState::kWaiting) return;
+  if (rests() || handover_ != Handover::kNone || state_ != PeerState::kWaiting) return;
   EndStage();
   control::v1::Plan plan;
   *plan.mutable_config() = prepare.config();

@@ -83,7 +83,8 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
 
   void AwaitEndOfHang();
   void Rejoin();
-  void EndIfHanging();  // main
+  void EndIfHanging();                                      // main
+  bool rests() const { return paused_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);

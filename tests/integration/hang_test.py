@@ -12,7 +12,6 @@ from swarm import Swarm, train
 
 PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 17, 0x4206, 0x4207
 WALL = 0x40000000  # of waitpid: threads, too
-FUTEX = "202"      # the system call of a thread that waits for work, on x86-64
 libc = ctypes.CDLL(None, use_errno=True)
 libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
 libc.ptrace.restype = ctypes.c_long
@@ -42,8 +41,13 @@ class HeldThread:
         os.waitpid(self.tid, WALL)
 
     def _works(self):
-        call = Path(f"/proc/{self.tid}/task/{self.tid}/syscall").read_text().split()
-        return call[0] != FUTEX
+        """In LibTorch itself: elsewhere it may hold a lock that other threads need."""
+        at = int(Path(f"/proc/{self.tid}/syscall").read_text().split()[-1], 16)
+        for line in Path(f"/proc/{self.tid}/maps").read_text().splitlines():
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if begin <= at < end:
+                return "libtorch_cpu" in line
+        return False
 
     def wait_gone(self, seconds):
         """Its process cannot end before its tracer has taken note."""
@@ -59,7 +63,6 @@ class HeldThread:
 
 class HangTest(harness.SwarmTest):
 
-    @unittest.skipUnless(os.uname().machine == "x86_64", "knows the system calls of x86-64 only")
     def test_a_peer_whose_compute_hangs_is_taken_out_and_comes_back(self):
         options = {"stages": 2, "pipelines": 2, "steps": 2500, "micro_batches": 8,
                    "checkpoint_every": 100000, "optimizer": {"learning_rate": 1e-5}}
@@ -93,7 +96,6 @@ class HangTest(harness.SwarmTest):
             ended = " ".join(e["reason"] for e in events["events"] if e["kind"] == "ended")
             self.assertIn("hangs", ended)
 
-    @unittest.skipUnless(os.uname().machine == "x86_64", "knows the system calls of x86-64 only")
     def test_a_peer_that_hangs_ends_when_it_is_told_to(self):
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=100000,
                    network={"peer_timeout": "3s"}) as swarm:

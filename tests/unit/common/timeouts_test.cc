@@ -6,6 +6,9 @@
 #include <set>
 #include <string>
 
+#include "common/file.h"
+#include "tests/support/temporary_folder.h"
+
 namespace shoal {
 namespace {
 
@@ -63,6 +66,25 @@ TEST(Timeouts, TheTableNamesEachOnceWithItsValue) {
   }
   EXPECT_TRUE(setting);
   EXPECT_EQ(names.size(), 14u);
+}
+
+TEST(Timeouts, OperationsSaysAfterHowLongWhoNoticesWhat) {
+  const auto page =
+      ReadFile(test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/OPERATIONS.md", 1 << 20);
+  ASSERT_TRUE(page.ok());
+  const Timeouts t = TimeoutsOf(kPeerTimeoutDefault);
+  const auto text = [](Duration duration) { return std::to_string(duration / seconds(1)) + " s"; };
+  for (const std::string& said :
+       {"the scheduler, " + text(t.silence_least) + " to " + text(t.peer_timeout) + " after its",
+        "the peer: " + text(t.operation_least) + ", or at most ten times",
+        "a silent one " + text(t.link_silence) + ", a frame without its rest " +
+            text(t.frame_stall),
+        "who waits: " + text(t.wait_least) + ", or at most ten times",
+        "a step's first frame " + text(t.step_stall), text(t.link_open) + " to open",
+        "complaints count after " + std::to_string(t.doubt / std::chrono::minutes(1)) + " minutes",
+        "`peer_timeout = \"" + std::to_string(t.peer_timeout / seconds(1)) + "s\"`"}) {
+    EXPECT_THAT(*page, HasSubstr(said));
+  }
 }
 
 }  // namespace
