@@ -29,8 +29,8 @@ struct HoldingsChange {
 // Each process by its id: one that was started again is another one.
 class LeakWatch {
  public:
-  static constexpr double kSecondsMin = 45;    // younger processes are not judged
-  static constexpr double kStartSeconds = 15;  // caches and pools fill
+  static constexpr double kSecondsMin = 24;    // younger processes are not judged
+  static constexpr double kStartSeconds = 10;  // caches and pools fill
 
   void Add(const std::string& name, int pid, double seconds, const Holdings& holdings);
   // Of all that lived long enough, the oldest of each name.

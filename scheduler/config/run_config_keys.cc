@@ -142,7 +142,9 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "let status_listen be other than loopback, as in a container");
   add("network", "peer_timeout", &c->peer_timeout, Seconds(kPeerTimeoutMin),
       Seconds(kPeerTimeoutMax), "",
-      "the longest silence of a peer; one whose heartbeats are regular is lost after half of it");
+      "the longest silence of a peer; one whose heartbeats are regular is lost after half of it; "
+      "all "
+      "other timeouts follow from it: shoal doctor prints them");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 namespace shoal::client {
 namespace {
 
-constexpr double kLife = LeakWatch::kStartSeconds + 2 * LeakWatch::kSecondsMin;
+constexpr double kLife = 150;  // seconds
 
 // A life of a process that holds what `held` says at each second.
 std::vector<HoldingsChange> Live(const std::function<Holdings(double)>& held, double life = kLife) {

@@ -283,6 +283,18 @@ TEST_F(LinkTest, UnreachablePeerIsReported) {
   EXPECT_EQ(a_.closed_calls, 1);
 }
 
+TEST_F(LinkTest, TimeoutsOfTheRunHoldForLinksThatAreMadeLater) {
+  MakeHubs();
+  On([this] {
+    Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
+    timeouts.link_open = std::chrono::milliseconds(300);
+    hub_b_->hub->SetTimeouts(timeouts);
+    b_.link = hub_b_->hub->Accept(TargetOf(*hub_a_), b_.Handlers());
+  });
+  ASSERT_TRUE(Wait([this] { return b_.closed.has_value(); }));
+  EXPECT_THAT(b_.closed->message(), HasSubstr("did not connect in time"));
+}
+
 TEST_F(LinkTest, UnexpectedPeerIsRefused) {
   LinkLimits limits;
   limits.timeouts.link_open = std::chrono::milliseconds(500);
