@@ -233,6 +233,16 @@ void StepCompute::EndWait() {
   wait_.reset();
 }
 
+// Most frames are there before they are needed: their wait of nothing is a usual one, too.
+void StepCompute::NoteWait(const Op& op) {
+  if (wait_) return EndWait();
+  const bool input = op.kind == OpKind::kForward && previous_ != nullptr;
+  const bool gradient = op.kind == OpKind::kBackwardInput && next_ != nullptr;
+  if (!input && !gradient) return;
+  OperationWatch& watch = *generation_->watch();
+  watch.End(watch.Begin(input ? Watched::kWaitInput : Watched::kWaitGradient, Id(op.micro_batch)));
+}
+
 void StepCompute::ExcuseWait() {
   SHOAL_ASSERT_ON(generation_->control());
   if (!wait_) return;
@@ -261,7 +271,7 @@ void StepCompute::OfferNext() {
 }
 
 void StepCompute::Begin(const Op& op) {
-  EndWait();
+  NoteWait(op);
   running_ = op;
   offered_.reset();
   prepared_[static_cast<std::size_t>(op.kind)].reset();

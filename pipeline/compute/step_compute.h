@@ -105,6 +105,7 @@ class StepCompute {
   Activity AwaitedActivity() const;
   void WatchWait(Activity activity);
   void EndWait();
+  void NoteWait(const Op& op);
   // Makes the operation that `op` names, from what has arrived for it.
   std::shared_ptr<Operation> Prepare(const Op& op);
   std::shared_ptr<Operation> Forward(std::uint32_t micro_batch);
