@@ -48,6 +48,7 @@ constexpr std::uint32_t kMicroBatches = 8;
 constexpr double kLearningRate = 1e-5;  // with larger ones differences by rounding grow
 constexpr double kLossTolerance = 1e-6;
 constexpr const char* kRowTokens = "32";
+constexpr const char* kFewerTrain = "pipelines train";  // in the run's reason
 constexpr const char* kSlowLine = "2mbit";
 
 volatile sig_atomic_t g_interrupted = 0;
@@ -220,6 +221,7 @@ class ChaosRun {
       std::this_thread::sleep_for(std::chrono::duration<double>(fault.wait_seconds));
       SHOAL_ASSIGN_OR_RETURN(const RunProgress now, swarm->Progress());
       FaultCost cost(fault, RoleOf(*swarm, fault), now.step);
+      cost.whole = now.state == "training" && now.reason.find(kFewerTrain) == std::string::npos;
       const double at = Seconds(SystemClock().Now() - start);
       const Status status = Bear(swarm, &cost);
       report_.faults.push_back(cost);

@@ -54,6 +54,7 @@ struct FaultCost {
   Fault fault;
   std::string role;              // "stage 1, pipeline 0", "spare", "scheduler"
   std::uint64_t step = 0;        // applied when it came
+  bool whole = true;             // all pipelines trained then: every stage had another holder
   std::uint64_t steps_lost = 0;  // trained again
   // The longest time without a further step; steps that are trained again are none.
   double seconds_to_next_step = 0;

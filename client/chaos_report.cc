@@ -69,8 +69,9 @@ bool ChaosReport::Held() const {
   return trouble.empty() && ledger_right && !losses.empty() && equal_losses == losses.size() &&
          std::ranges::all_of(holdings,
                              [](const HoldingsChange& change) { return change.grows.empty(); }) &&
-         (may_lose ||
-          std::ranges::all_of(faults, [](const FaultCost& cost) { return cost.steps_lost == 0; }));
+         (may_lose || std::ranges::all_of(faults, [](const FaultCost& cost) {
+            return cost.steps_lost == 0 || !cost.whole;
+          }));
 }
 
 void PrintFault(double at_seconds, const FaultCost& cost) {
@@ -84,7 +85,8 @@ void PrintFault(double at_seconds, const FaultCost& cost) {
   } else {
     std::cerr << Red("no further step") << ", ";
   }
-  std::cerr << Lost(cost.steps_lost) << "\n";
+  std::cerr << Lost(cost.steps_lost)
+            << (cost.whole ? "" : " (it came while a pipeline was being repaired)") << "\n";
 }
 
 void PrintChaos(const ChaosReport& report) {
@@ -118,6 +120,7 @@ void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
                       {"role", cost.role},
                       {"seconds", cost.fault.seconds},
                       {"step", cost.step},
+                      {"whole", cost.whole},
                       {"secondsToNextStep", cost.seconds_to_next_step},
                       {"stepsLost", cost.steps_lost},
                       {"samplesRepeated", cost.steps_lost * report.samples_per_step}});

@@ -29,7 +29,8 @@ struct ChaosReport {
       skipped;                           // kinds of faults that are not possible here, and why
   std::vector<HoldingsChange> holdings;  // of members that lived long enough
 
-  // The ledger is right, every fault ended with a further step, no step was lost that need not be,
+  // The ledger is right, every fault ended with a further step, none that came while all pipelines
+  // trained cost a step,
   // nothing that a member holds grew steadily, and all losses are those of the undisturbed run.
   bool Held() const;
 };

@@ -105,6 +105,9 @@ TEST(ChaosReport, HoldsOnlyWhereNothingIsLostAndAllLossesAreEqual) {
   report.faults.emplace_back(Fault{}, "spare", 4);
   report.faults.back().See(3, 1);
   EXPECT_FALSE(report.Held());
+  report.faults.back().whole = false;
+  EXPECT_TRUE(report.Held()) << "the only holder of a stage may have gone";
+  report.faults.back().whole = true;
   report.may_lose = true;
   EXPECT_TRUE(report.Held());
   report.holdings.push_back({});
