@@ -243,6 +243,12 @@ void StepCompute::NoteWait(const Op& op) {
   watch.End(watch.Begin(input ? Watched::kWaitInput : Watched::kWaitGradient, Id(op.micro_batch)));
 }
 
+const PeerId* StepCompute::AwaitedPeer(Watched kind) const {
+  SHOAL_ASSERT_ON(generation_->control());
+  if (kind == Watched::kWaitInput) return &previous_->peer();
+  return kind == Watched::kWaitGradient ? &next_->peer() : nullptr;
+}
+
 void StepCompute::ExcuseWait() {
   SHOAL_ASSERT_ON(generation_->control());
   if (!wait_) return;

@@ -83,6 +83,8 @@ class StepCompute {
   // Bytes that come and go are signs of life of the neighbour that is waited for, though the frame
   // is not there. Call about every second.
   void ExcuseWait();
+  // Whose frame is waited for; null: that is no wait for a frame.
+  const PeerId* AwaitedPeer(Watched kind) const;
   // What the step waits for, and from whom (null: from nobody else).
   std::string Awaited(const PeerId** peer) const;
 
