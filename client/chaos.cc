@@ -13,13 +13,18 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 
 #include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
 #include "client/chaos_faults.h"
+#include "client/chaos_leaks.h"
+#include "client/chaos_machines.h"
 #include "client/chaos_report.h"
 #include "client/commands.h"
 #include "client/demo_swarm.h"
@@ -43,6 +48,7 @@ constexpr std::uint32_t kMicroBatches = 8;
 constexpr double kLearningRate = 1e-5;  // with larger ones differences by rounding grow
 constexpr double kLossTolerance = 1e-6;
 constexpr const char* kRowTokens = "32";
+constexpr const char* kFewerTrain = "pipelines train";  // in the run's reason
 constexpr const char* kSlowLine = "2mbit";
 
 volatile sig_atomic_t g_interrupted = 0;
@@ -72,21 +78,24 @@ class ChaosRun {
   ChaosRun(const ChaosOptions& options, std::vector<FaultKind> kinds)
       : options_(options),
         peers_(std::size_t{options.stages} * options.pipelines + options.spares),
-        source_(std::move(kinds), peers_, options.seed) {}
+        kinds_(std::move(kinds)) {}
 
   Result<ChaosReport> Run() {
     SHOAL_RETURN_IF_ERROR(Prepare());
+    SHOAL_RETURN_IF_ERROR(MakeMachines());
+    report_.samples_per_step = kMicroBatches;
     report_.directory = directory_;
     report_.may_lose = options_.pipelines == 1;
     // Where fewer pipelines go on, they add the same gradients up in another order.
     if (options_.pipelines > 1) report_.tolerance = kLossTolerance;
     DemoSwarm swarm(directory_);
-    SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_, peers_));
+    SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_, peers_, *machines_));
     SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, 2));
     Status faults = Disturb(&swarm);
     if (!faults.ok()) report_.trouble = faults.message();
     if (g_interrupted != 0) return Cancelled("interrupted");
     if (const auto progress = swarm.Progress(); progress.ok()) report_.losses = progress->losses;
+    report_.holdings = leaks_.Changes();
     swarm.Stop();
     SHOAL_RETURN_IF_ERROR(Audit());
     SHOAL_RETURN_IF_ERROR(Compare());
@@ -119,6 +128,36 @@ class ChaosRun {
                  "--row", kRowTokens, "--out", data_, "--json"});
   }
 
+  bool Wants(FaultKind kind) const { return std::ranges::find(kinds_, kind) != kinds_.end(); }
+  std::string FolderOf(std::size_t peer) const {
+    return directory_ + "/peer-" + std::to_string(peer);
+  }
+
+  // What cannot be made leaves out its kind of fault.
+  Status MakeMachines() {
+    ChaosMachines::Wanted wanted;
+    wanted.lines = Wants(FaultKind::kCut);
+    wanted.processes = peers_ + 1;
+    for (std::size_t peer = 0; peer < peers_ && Wants(FaultKind::kDiskFull); ++peer) {
+      SHOAL_RETURN_IF_ERROR(MakeDirectories(FolderOf(peer), 0700));
+      wanted.folders.push_back(FolderOf(peer));
+    }
+    machines_ = ChaosMachines::Make(wanted);
+    for (const auto& [kind, why] : {std::pair{FaultKind::kCut, machines_->no_lines()},
+                                    std::pair{FaultKind::kDiskFull, machines_->no_disks()}}) {
+      if (why.empty() || std::erase(kinds_, kind) == 0) continue;
+      report_.skipped[FaultKindName(kind)] = why;
+      if (!options_.json)
+        std::cerr << "no faults of kind " << FaultKindName(kind) << ": " << why << "\n";
+    }
+    if (kinds_.empty()) {
+      return PermissionDenied("no fault of --faults is possible here: " +
+                              report_.skipped.begin()->second);
+    }
+    source_.emplace(kinds_, peers_, options_.seed);
+    return Status::Ok();
+  }
+
   Status Call(std::vector<std::string> arguments) {
     const std::string what = arguments[0];
     arguments.insert(arguments.begin(), run_program_);
@@ -130,7 +169,8 @@ class ChaosRun {
     return Internal("shoal-run " + what + " ended with code " + std::to_string(captured.exit_code));
   }
 
-  Status Start(DemoSwarm* swarm, const std::string& directory, std::size_t peers) {
+  Status Start(DemoSwarm* swarm, const std::string& directory, std::size_t peers,
+               const ChaosMachines& machines) {
     SHOAL_RETURN_IF_ERROR(MakeDirectories(directory + "/run", 0700));
     SHOAL_ASSIGN_OR_RETURN(const std::uint16_t port, FreePort());
     RunFile run;
@@ -148,10 +188,15 @@ class ChaosRun {
     run.forward = run.backward = "raw:dtype=fp32";
     run.replica = "average";
     run.learning_rate = kLearningRate;
-    run.listen = "127.0.0.1:" + std::to_string(port);
-    run.advertise = "127.0.0.1";
+    run.listen = machines.Address(0) + ":" + std::to_string(port);
+    run.advertise = machines.Address(0);
     run.status_listen = "127.0.0.1:0";
-    return swarm->Start(run, {}, std::vector<PeerLaunch>(peers));
+    std::vector<PeerLaunch> launches(peers);
+    for (std::size_t peer = 0; peer < peers; ++peer) {
+      launches[peer].prefix = machines.Prefix(peer + 1);
+      launches[peer].address = machines.Address(peer + 1);
+    }
+    return swarm->Start(run, {machines.Prefix(0), {}}, launches);
   }
 
   Status WaitForStep(DemoSwarm* swarm, std::uint64_t step) {
@@ -172,10 +217,11 @@ class ChaosRun {
   Status Disturb(DemoSwarm* swarm) {
     const TimePoint start = SystemClock().Now();
     while (Seconds(SystemClock().Now() - start) < options_.minutes * 60 && g_interrupted == 0) {
-      const Fault fault = source_.Next();
+      const Fault fault = source_->Next();
       std::this_thread::sleep_for(std::chrono::duration<double>(fault.wait_seconds));
       SHOAL_ASSIGN_OR_RETURN(const RunProgress now, swarm->Progress());
       FaultCost cost(fault, RoleOf(*swarm, fault), now.step);
+      cost.whole = now.state == "training" && now.reason.find(kFewerTrain) == std::string::npos;
       const double at = Seconds(SystemClock().Now() - start);
       const Status status = Bear(swarm, &cost);
       report_.faults.push_back(cost);
@@ -205,6 +251,7 @@ class ChaosRun {
         last = now->state + ": " + now->reason;
       }
       if (undone && cost->over()) return Status::Ok();
+      LookForLeaks(*swarm);
       SHOAL_RETURN_IF_ERROR(swarm->CheckAlive(gone_));
       if (seconds > kStuckSeconds) {
         return DeadlineExceeded("no further step for " + std::to_string(std::lround(seconds)) +
@@ -214,6 +261,19 @@ class ChaosRun {
       std::this_thread::sleep_for(kPoll);
     }
     return Cancelled("interrupted");
+  }
+
+  void LookForLeaks(const DemoSwarm& swarm) {
+    const double now = Seconds(SystemClock().Now().time_since_epoch());
+    if (now - looked_at_seconds_ < 1) return;
+    looked_at_seconds_ = now;
+    for (std::size_t process = 0; process <= peers_; ++process) {
+      const int pid = process == 0 ? swarm.scheduler_pid() : swarm.peer_pid(process - 1);
+      const auto holdings = LookAt(pid);
+      if (gone_.contains(process) || !holdings) continue;
+      leaks_.Add(process == 0 ? "scheduler" : "peer-" + std::to_string(process - 1), pid, now,
+                 *holdings);
+    }
   }
 
   // Of the process that it is for; 0 is the scheduler.
@@ -243,7 +303,9 @@ class ChaosRun {
         return Status::Ok();
       case FaultKind::kStop: swarm->Signal(ProcessOf(fault), SIGSTOP); return Status::Ok();
       case FaultKind::kPause: return Order(*swarm, fault.peer, "pause", {});
-      case FaultKind::kThrottle: return Order(*swarm, fault.peer, "set", {{"upload", kSlowLine}});
+      case FaultKind::kThrottle: return Throttle(swarm, fault, kSlowLine);
+      case FaultKind::kCut: return machines_->Cut(ProcessOf(fault));
+      case FaultKind::kDiskFull: return ChaosMachines::FillDisk(FolderOf(fault.peer));
     }
     return Status::Ok();
   }
@@ -257,9 +319,17 @@ class ChaosRun {
         return Status::Ok();
       case FaultKind::kStop: swarm->Signal(ProcessOf(fault), SIGCONT); return Status::Ok();
       case FaultKind::kPause: return Order(*swarm, fault.peer, "resume", {});
-      case FaultKind::kThrottle: return Order(*swarm, fault.peer, "set", {{"upload", "off"}});
+      case FaultKind::kThrottle: return Throttle(swarm, fault, "");
+      case FaultKind::kCut: return machines_->Mend(ProcessOf(fault));
+      case FaultKind::kDiskFull: return ChaosMachines::FreeDisk(FolderOf(fault.peer));
     }
     return Status::Ok();
+  }
+
+  // The line itself where it is ours, else by what the peer may send.
+  Status Throttle(DemoSwarm* swarm, const Fault& fault, const std::string& rate) const {
+    if (machines_->no_lines().empty()) return machines_->Slow(ProcessOf(fault), rate);
+    return Order(*swarm, fault.peer, "set", {{"upload", rate.empty() ? "off" : rate}});
   }
 
   static std::string RoleOf(const DemoSwarm& swarm, const Fault& fault) {
@@ -294,8 +364,9 @@ class ChaosRun {
     }
     DemoSwarm swarm(directory_ + "/calm");
     SHOAL_RETURN_IF_ERROR(MakeDirectories(directory_ + "/calm", 0700));
-    SHOAL_RETURN_IF_ERROR(
-        Start(&swarm, directory_ + "/calm", std::size_t{options_.stages} * options_.pipelines));
+    SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_ + "/calm",
+                                std::size_t{options_.stages} * options_.pipelines,
+                                *ChaosMachines::Make({})));
     SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, steps));
     SHOAL_ASSIGN_OR_RETURN(const RunProgress calm, swarm.Progress());
     for (std::size_t t = 0; t < std::min(steps, calm.losses.size()); ++t) {
@@ -307,7 +378,11 @@ class ChaosRun {
 
   const ChaosOptions& options_;
   const std::size_t peers_;
-  FaultSource source_;
+  std::vector<FaultKind> kinds_;
+  std::optional<FaultSource> source_;
+  std::unique_ptr<ChaosMachines> machines_;  // outlives the processes
+  LeakWatch leaks_;
+  double looked_at_seconds_ = 0;
   std::string run_program_, directory_, model_, data_;
   std::set<std::size_t> gone_;  // processes that shall not run now
   ChaosReport report_;

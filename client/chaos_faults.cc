@@ -6,11 +6,11 @@
 namespace shoal::client {
 namespace {
 
-constexpr std::pair<FaultKind, const char*> kNames[] = {{FaultKind::kKill, "kill"},
-                                                        {FaultKind::kStop, "stop"},
-                                                        {FaultKind::kScheduler, "scheduler"},
-                                                        {FaultKind::kPause, "pause"},
-                                                        {FaultKind::kThrottle, "throttle"}};
+constexpr std::pair<FaultKind, const char*> kNames[] = {
+    {FaultKind::kKill, "kill"},           {FaultKind::kStop, "stop"},
+    {FaultKind::kScheduler, "scheduler"}, {FaultKind::kPause, "pause"},
+    {FaultKind::kThrottle, "throttle"},   {FaultKind::kCut, "cut"},
+    {FaultKind::kDiskFull, "disk-full"}};
 
 // Up to how many seconds it lasts.
 double LongestOf(FaultKind kind) {
@@ -20,6 +20,8 @@ double LongestOf(FaultKind kind) {
     case FaultKind::kScheduler: return 3;
     case FaultKind::kPause: return 6;
     case FaultKind::kThrottle: return 4;
+    case FaultKind::kCut: return 15;
+    case FaultKind::kDiskFull: return 8;
   }
   return 0;
 }

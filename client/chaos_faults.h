@@ -23,6 +23,8 @@ enum class FaultKind : std::uint8_t {
   kScheduler,  // SIGKILL of the scheduler, which is started again
   kPause,      // `shoal pause` of a peer, then `shoal resume`
   kThrottle,   // a slow line of a peer, then none
+  kCut,        // nothing comes to a peer or from it, and nobody is told
+  kDiskFull,   // nothing more fits into a peer's folder
 };
 std::string FaultKindName(FaultKind kind);
 // Invalid argument for names that are none.
@@ -52,6 +54,7 @@ struct FaultCost {
   Fault fault;
   std::string role;              // "stage 1, pipeline 0", "spare", "scheduler"
   std::uint64_t step = 0;        // applied when it came
+  bool whole = true;             // all pipelines trained then: every stage had another holder
   std::uint64_t steps_lost = 0;  // trained again
   // The longest time without a further step; steps that are trained again are none.
   double seconds_to_next_step = 0;

@@ -15,7 +15,8 @@ struct ChaosOptions {
   std::uint32_t stages = 4;
   std::uint32_t pipelines = 2;
   std::uint32_t spares = 1;
-  std::vector<std::string> kinds = {"kill", "stop", "scheduler", "pause", "throttle"};
+  std::vector<std::string> kinds = {"kill",     "stop", "scheduler", "pause",
+                                    "throttle", "cut",  "disk-full"};
   std::string directory;  // everything goes there; empty: a temporary folder, gone if all held
   bool json = false;
 };

@@ -30,12 +30,48 @@ std::string Lost(std::uint64_t steps) {
   return steps == 1 ? "one step lost" : std::to_string(steps) + " steps lost";
 }
 
+std::string FromTo(double from, double to) { return OneDecimal(from) + " -> " + OneDecimal(to); }
+
+void PrintHoldings(const std::vector<HoldingsChange>& holdings) {
+  if (holdings.empty()) return;
+  std::vector<std::vector<std::string>> rows = {
+      {"process", "looked at for", "open files", "threads", "memory, MiB", ""}};
+  for (const HoldingsChange& change : holdings) {
+    rows.push_back({change.name, OneDecimal(change.seconds) + " s",
+                    FromTo(change.early.files, change.late.files),
+                    FromTo(change.early.threads, change.late.threads),
+                    FromTo(change.early.resident_mib, change.late.resident_mib),
+                    change.grows.empty() ? "" : Red(change.grows + " grows")});
+  }
+  std::cout << FormatTable(rows) << "\n";
+}
+
+OrderedJson HoldingsJson(const std::vector<HoldingsChange>& holdings) {
+  const auto part = [](const Holdings& of) {
+    return OrderedJson{
+        {"files", of.files}, {"threads", of.threads}, {"residentMiB", of.resident_mib}};
+  };
+  OrderedJson list = OrderedJson::array();
+  for (const HoldingsChange& change : holdings) {
+    list.push_back({{"process", change.name},
+                    {"seconds", change.seconds},
+                    {"early", part(change.early)},
+                    {"middle", part(change.middle)},
+                    {"late", part(change.late)},
+                    {"grows", change.grows}});
+  }
+  return list;
+}
+
 }  // namespace
 
 bool ChaosReport::Held() const {
   return trouble.empty() && ledger_right && !losses.empty() && equal_losses == losses.size() &&
-         (may_lose ||
-          std::ranges::all_of(faults, [](const FaultCost& cost) { return cost.steps_lost == 0; }));
+         std::ranges::all_of(holdings,
+                             [](const HoldingsChange& change) { return change.grows.empty(); }) &&
+         (may_lose || std::ranges::all_of(faults, [](const FaultCost& cost) {
+            return cost.steps_lost == 0 || !cost.whole;
+          }));
 }
 
 void PrintFault(double at_seconds, const FaultCost& cost) {
@@ -49,7 +85,8 @@ void PrintFault(double at_seconds, const FaultCost& cost) {
   } else {
     std::cerr << Red("no further step") << ", ";
   }
-  std::cerr << Lost(cost.steps_lost) << "\n";
+  std::cerr << Lost(cost.steps_lost)
+            << (cost.whole ? "" : " (it came while a pipeline was being repaired)") << "\n";
 }
 
 void PrintChaos(const ChaosReport& report) {
@@ -60,6 +97,10 @@ void PrintChaos(const ChaosReport& report) {
                     OneDecimal(summary.most_seconds) + " s", std::to_string(summary.steps_lost)});
   }
   std::cout << FormatTable(rows) << "\n";
+  for (const auto& [kind, reason] : report.skipped) {
+    std::cout << Yellow("no faults of kind " + kind + ": " + reason) << "\n";
+  }
+  PrintHoldings(report.holdings);
   const std::string losses =
       std::to_string(report.equal_losses) + " of " + std::to_string(report.losses.size()) +
       " losses equal those of the undisturbed run " +
@@ -79,8 +120,10 @@ void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
                       {"role", cost.role},
                       {"seconds", cost.fault.seconds},
                       {"step", cost.step},
+                      {"whole", cost.whole},
                       {"secondsToNextStep", cost.seconds_to_next_step},
-                      {"stepsLost", cost.steps_lost}});
+                      {"stepsLost", cost.steps_lost},
+                      {"samplesRepeated", cost.steps_lost * report.samples_per_step}});
   }
   OrderedJson json = {{"schemaVersion", 1},
                       {"seed", options.seed},
@@ -92,6 +135,8 @@ void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
                       {"ledgerRight", report.ledger_right},
                       {"trouble", report.trouble},
                       {"directory", report.directory},
+                      {"skipped", report.skipped},
+                      {"holdings", HoldingsJson(report.holdings)},
                       {"faults", std::move(faults)}};
   std::cout << json.dump(2) << "\n";
 }

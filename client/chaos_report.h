@@ -4,10 +4,13 @@
 #define SHOAL_CLIENT_CHAOS_REPORT_H_
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "client/chaos_faults.h"
+#include "client/chaos_leaks.h"
 #include "client/chaos_options.h"
 
 namespace shoal::client {
@@ -21,9 +24,14 @@ struct ChaosReport {
   std::string trouble;           // why it ended early; empty: it did not
   std::string directory;         // with all logs; empty: removed
   bool may_lose = false;         // stages have one member each
+  std::uint64_t samples_per_step = 0;
+  std::map<std::string, std::string>
+      skipped;                           // kinds of faults that are not possible here, and why
+  std::vector<HoldingsChange> holdings;  // of members that lived long enough
 
-  // The ledger is right, every fault ended with a further step, no step was lost that need not be,
-  // and all losses are those of the undisturbed run.
+  // The ledger is right, every fault ended with a further step, none that came while all pipelines
+  // trained cost a step,
+  // nothing that a member holds grew steadily, and all losses are those of the undisturbed run.
   bool Held() const;
 };
 

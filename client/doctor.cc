@@ -9,6 +9,7 @@
 #include <cctype>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/process/machine_memory.h"
+#include "common/timeouts.h"
 #include "common/units.h"
 #include "net/control/local_control.h"
 
@@ -128,8 +130,8 @@ Finding CheckSlowStart() {
           "`sysctl net.ipv4.tcp_slow_start_after_idle=0` (as root) makes bursts faster"};
 }
 
-void CheckDaemon(const Target& target, std::vector<Finding>* findings) {
-  const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
+void CheckDaemon(const Target& target, const Result<std::string>& status,
+                 std::vector<Finding>* findings) {
   if (!status.ok() && status.status().code() != StatusCode::kUnavailable) {
     findings->push_back({Verdict::kBad, "daemon", status.status().message(),
                          "`shoal logs` shows its last lines; stop it and start it again"});
@@ -154,6 +156,42 @@ Finding CheckIdentity(const Target& target) {
     return {Verdict::kBad, "identity", path + " can be read by others", "chmod 600 " + path};
   }
   return {Verdict::kGood, "identity", path, ""};
+}
+
+// What the running peer was told, or else nothing.
+std::optional<Duration> PeerTimeoutOf(const Result<std::string>& status) {
+  if (!status.ok()) return std::nullopt;
+  const nlohmann::json json = ParseJson<nlohmann::json>(*status);
+  const auto limits = json.is_object() ? json.find("limits") : json.end();
+  if (limits == json.end() || !limits->is_object()) return std::nullopt;
+  const auto told = limits->find("peerTimeoutMs");
+  if (told == limits->end() || !told->is_number()) return std::nullopt;
+  const double seconds = told->get<double>() / 1000;
+  const double most = std::chrono::duration<double>(kPeerTimeoutMax).count();
+  if (!(seconds > 0 && seconds <= most)) return std::nullopt;
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
+}
+
+nlohmann::ordered_json TimeoutsJson(const Timeouts& timeouts) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const TimeoutRow& row : TimeoutTable(timeouts)) {
+    list.push_back({{"name", row.name},
+                    {"seconds", std::chrono::duration<double>(row.value).count()},
+                    {"meaning", row.meaning},
+                    {"action", row.action}});
+  }
+  return list;
+}
+
+void PrintTimeouts(const Timeouts& timeouts, bool told) {
+  std::cout << "\ntimeouts, all derived from network.peer_timeout = "
+            << FormatDuration(timeouts.peer_timeout)
+            << (told ? ", as the peer here was told" : ", the default") << "\n";
+  std::vector<std::vector<std::string>> rows = {{"timeout", "after", "if", "then"}};
+  for (const TimeoutRow& row : TimeoutTable(timeouts)) {
+    rows.push_back({row.name, FormatDuration(row.value), row.meaning, row.action});
+  }
+  std::cout << FormatTable(rows);
 }
 
 std::string VerdictText(Verdict verdict) {
@@ -183,7 +221,10 @@ ExitCode Doctor(const Target& target) {
   findings.push_back(CheckGpu());
   findings.push_back(CheckSlowStart());
   findings.push_back(CheckIdentity(target));
-  CheckDaemon(target, &findings);
+  const auto status = net::LocalStatus(target.directory + "/shoald.sock", std::chrono::seconds(2));
+  CheckDaemon(target, status, &findings);
+  const std::optional<Duration> told = PeerTimeoutOf(status);
+  const Timeouts timeouts = TimeoutsOf(told.value_or(kPeerTimeoutDefault));
   bool bad = false;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::vector<std::vector<std::string>> rows;
@@ -197,9 +238,14 @@ ExitCode Doctor(const Target& target) {
                     finding.text + (finding.fix.empty() ? "" : "; " + finding.fix)});
   }
   if (target.json) {
-    std::cout << nlohmann::ordered_json{{"schemaVersion", 1}, {"findings", list}}.dump() << "\n";
+    std::cout << nlohmann::ordered_json{{"schemaVersion", 1},
+                                        {"findings", list},
+                                        {"timeouts", TimeoutsJson(timeouts)}}
+                     .dump()
+              << "\n";
   } else {
     std::cout << FormatTable(rows);
+    PrintTimeouts(timeouts, told.has_value());
   }
   return bad ? ExitCode::kFailure : ExitCode::kOk;
 }

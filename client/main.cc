@@ -379,11 +379,13 @@ void AddChaos(CLI::App* app, Parsed* p) {
       ->capture_default_str();
   chaos
       ->add_option("--faults", o.kinds,
-                   "Kinds of faults: kill, stop and slow down (throttle) peers, let them pause, "
-                   "kill the scheduler")
+                   "Kinds of faults: kill, stop, cut off and slow down (throttle) peers, let them "
+                   "pause, fill their disks, kill the scheduler. cut and disk-full need root, else "
+                   "they are left out")
       ->delimiter(',')
       ->capture_default_str();
-  chaos->add_option("--dir", o.directory, "Empty folder for everything, which stays");
+  chaos->add_option("--dir", o.directory,
+                    "Empty folder for everything, which stays, but for disks that were filled");
   chaos->add_flag("--json", o.json, "Print one JSON object");
 }
 

@@ -195,7 +195,8 @@ PeerDaemon::~PeerDaemon() {
       return 0;
     });
   }
-  hub_.reset();      // waits for the ends of streams, and control must not
+  hub_.reset();  // waits for the ends of streams, and control must not
+  EndIfHanging();
   compute_.reset();  // ends what runs there, then the next in line
   codec_.reset();
   if (delta_store_) {
@@ -238,7 +239,7 @@ control::v1::PeerMessage PeerDaemon::MakeHello() {
   for (const std::string& address : Addresses()) hello->add_addresses(address);
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
-  hello->set_paused(paused_);
+  hello->set_paused(rests());
   if (stage_ && stage_->held() && !stage_->shadow() && !stage_->prepares())
     AddHeld(hello->mutable_held());
   return message;
@@ -251,8 +252,11 @@ void PeerDaemon::OnWelcome(const control::v1::Welcome& welcome) {
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
-  ChangeState(paused_ ? PeerState::kPaused : PeerState::kWaiting,
-              paused_ ? "paused by its user; `shoal resume` ends that" : "waiting for a stage");
+  const std::chrono::milliseconds told(welcome.peer_timeout_ms());
+  timeouts_ = TimeoutsOf(told == told.zero() ? kPeerTimeoutDefault : told);
+  hub_->SetTimeouts(timeouts_);
+  ChangeState(rests() ? PeerState::kPaused : PeerState::kWaiting,
+              rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
 }
@@ -340,7 +344,7 @@ void PeerDaemon::OnSchedulerMessage(const control::v1::SchedulerMessage& message
 void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
   SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
-  if (paused_ || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
+  if (rests() || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
   names_.clear();
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;
@@ -372,13 +376,13 @@ void PeerDaemon::OnPlan(const control::v1::Plan& plan) {
 
 StageResources PeerDaemon::Resources() {
   return {control_.get(), compute_.get(),     codec_.get(),       store_.get(), hub_.get(),
-          content_.get(), delta_store_.get(), checkpoints_.get(), &config_};
+          content_.get(), delta_store_.get(), checkpoints_.get(), &config_,     timeouts_};
 }
 
 // Beside the steps of the others, in whose plan it has no place yet.
 void PeerDaemon::OnPrepare(const control::v1::Prepare& prepare) {
   SHOAL_ASSERT_ON(*control_);
-  if (paused_ || handover_ != Handover::kNone || state_ != PeerState::kWaiting) return;
+  if (rests() || handover_ != Handover::kNone || state_ != PeerState::kWaiting) return;
   EndStage();
   control::v1::Plan plan;
   *plan.mutable_config() = prepare.config();
@@ -500,10 +504,12 @@ StatusSnapshot PeerDaemon::Snapshot() const {
   s.device = config_.device;
   s.resident_peak_bytes = ResidentPeakBytes();
   s.scheduler = connection_->report();
+  s.hang = hang_;
   s.link_trouble = link_trouble_;
   s.names = names_;
   s.totals = past_;
   s.control = connection_->stats();
+  s.peer_timeout = timeouts_.peer_timeout;
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.pacing = config_.pacing;

@@ -79,6 +79,13 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
     link_trouble_ = text;
   }
 
+  void OnStageHangs(const std::string& what) override;
+
+  void AwaitEndOfHang();
+  void Rejoin();
+  void EndIfHanging();                                      // main
+  bool rests() const { return paused_ || !hang_.empty(); }  // takes no stage
+  std::string PauseReason() const;
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);
   StageResources Resources();
@@ -150,10 +157,12 @@ class PeerDaemon : private SchedulerConnection::Owner, private StageHost::Owner 
   std::string invite_text_;
   net::Invite invite_;
   bool paused_ = false;
+  std::string hang_;  // what of this machine hangs; empty: nothing
   Handover handover_ = Handover::kNone;
   std::function<void()> handed_over_;  // of kStop
   std::string run_id_, run_name_;
-  Duration heartbeat_ = std::chrono::seconds(1);
+  Timeouts timeouts_ = TimeoutsOf(kPeerTimeoutDefault);
+  Duration heartbeat_ = timeouts_.heartbeat_interval;
   std::uint64_t heartbeat_round_ = 0;
   TimePoint status_told_{};  // with a heartbeat
   control::v1::RunStatus run_status_;

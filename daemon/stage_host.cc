@@ -208,6 +208,7 @@ Status StageHost::StartRunner() {
   SHOAL_ASSIGN_OR_RETURN(pipeline::RunnerConfig config,
                          RunnerConfigOf(plan_, own_, loaded_->model->spec(), *resources_.config));
   config.missing = missing_;
+  config.timeouts = resources_.timeouts;
   SHOAL_RETURN_IF_ERROR(CheckData(config, loaded_->data.get(), loaded_->model->spec().vocabulary));
   SHOAL_ASSIGN_OR_RETURN(budget_, BudgetOf(config, plan_.config(), *resources_.config));
   const model::StageModel& model = *loaded_->model;
@@ -524,8 +525,9 @@ void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
 
 void StageHost::OnFailed(Status status, const PeerId* peer) {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (peer == nullptr) return FailPlan(status);
+  if (peer == nullptr && status.code() != StatusCode::kDeadlineExceeded) return FailPlan(status);
   if (std::exchange(failed_, true)) return;
+  if (peer == nullptr) return owner_->OnStageHangs(status.message());
   owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(status, *peer));
 }
 

@@ -13,6 +13,7 @@
 
 #include "common/executor.h"
 #include "common/status.h"
+#include "common/timeouts.h"
 #include "daemon/applied_steps.h"
 #include "daemon/artefacts/artefact_fetcher.h"
 #include "daemon/config.h"
@@ -38,6 +39,7 @@ struct StageResources {
   storage::DeltaStore* delta_store = nullptr;
   storage::CheckpointStore* checkpoints = nullptr;
   const DaemonConfig* config = nullptr;
+  Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);  // of the run
 };
 
 // Thread: control.
@@ -51,6 +53,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
     // Called while the host runs; the owner may destroy the host only later, from a posted task.
     virtual void OnStageState(PeerState state, const std::string& reason) = 0;
     virtual void OnLinkTrouble(const std::string& /*text*/) {}  // to whom, and why
+    // Something of this machine hangs: the model, a codec, a store. The stage is of no use.
+    virtual void OnStageHangs(const std::string& what) = 0;
   };
 
   // `own` is this peer's position in the plan.

@@ -254,6 +254,13 @@ StatusObject Finding(std::string_view code, std::string_view severity, std::stri
   return {{"code", code}, {"severity", severity}, {"text", std::move(text)}, {"fix", fix}};
 }
 
+void AddHangHealth(const StatusSnapshot& snapshot, StatusList* health) {
+  if (snapshot.hang.empty()) return;
+  health->push_back(Finding("operation_hangs", "error", snapshot.hang,
+                            "this peer takes no stage until that ends; look at the device and its "
+                            "driver (dmesg), and start shoald again"));
+}
+
 // Whom this peer cannot reach.
 void AddConnectionHealth(const StatusSnapshot& snapshot, StatusList* health) {
   const SchedulerReport& scheduler = snapshot.scheduler;
@@ -320,6 +327,7 @@ void AddStoreTroubleHealth(const storage::DeltaStoreStats& store, StatusList* he
 
 StatusList HealthValues(const StatusSnapshot& snapshot) {
   StatusList health;
+  AddHangHealth(snapshot, &health);
   AddConnectionHealth(snapshot, &health);
   AddStoreSizeHealth(snapshot, &health);
   AddStoreTroubleHealth(snapshot.delta_store, &health);
@@ -384,7 +392,8 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"boundaries", BoundariesValues(snapshot)},
           {"traffic", TrafficValues(snapshot)},
           {"limits", StatusObject{{"upBps", snapshot.upload_cap.value},
-                                  {"downBps", snapshot.download_cap.value}}},
+                                  {"downBps", snapshot.download_cap.value},
+                                  {"peerTimeoutMs", Milliseconds(snapshot.peer_timeout)}}},
           {"pacing", StatusObject{{"mode", snapshot.pacing},
                                   {"lineBps", snapshot.upload_line.value},
                                   {"upBps", snapshot.upload_pace.value}}},

@@ -76,6 +76,8 @@ struct StatusSnapshot {
   std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;
   net::ControlStats control;
+  std::string hang;         // what of this machine hangs; empty: nothing
+  Duration peer_timeout{};  // of the run; its default until the scheduler told it
   BitsPerSecond upload_cap, download_cap;
   std::string pacing;         // auto or off
   BitsPerSecond upload_line;  // what the line was measured to take; 0: not known

@@ -22,7 +22,6 @@ namespace pb = control::v1;
 constexpr Duration kWaitSlice = std::chrono::milliseconds(100);
 constexpr Duration kWaitMin = std::chrono::milliseconds(1);
 constexpr Duration kWatchInterval = std::chrono::seconds(5);
-constexpr Duration kStallMax = std::chrono::seconds(60);
 constexpr std::chrono::seconds kOffsetDeadline{30};
 constexpr std::size_t kChunkBytesMin = 16 * 1024;
 constexpr double kChunkSeconds = 0.010;
@@ -130,9 +129,11 @@ class Transfer : public Reactor,
           bool stalled = false;
           {
             MutexLock lock(self->mutex_);
-            stalled = self->context_->executor->Now() - self->progress_at_ > kStallMax;
+            stalled = self->context_->executor->Now() - self->progress_at_ > kTransferStall;
           }
-          if (stalled) self->End(DeadlineExceeded("the transfer made no progress for a minute"));
+          if (stalled)
+            self->End(DeadlineExceeded("the transfer made no progress for " +
+                                       FormatDuration(kTransferStall)));
           self->Watch();
         });
   }

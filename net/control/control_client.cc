@@ -23,7 +23,6 @@ namespace {
 
 namespace pb = control::v1;
 
-constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr std::size_t kQueueMessagesMax = 256;
 constexpr std::size_t kQueueBytesMax = 64 << 20;
 

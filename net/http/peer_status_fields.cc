@@ -289,6 +289,10 @@ constexpr StatusField kFields[] = {
     Object("limits", "Caps in force.").Label("limits"),
     Number("limits.upBps", kBitsPerSecond, "Cap on all uploads; 0: none.").Label("cap"),
     Number("limits.downBps", kBitsPerSecond, "Cap on all downloads; 0: none."),
+    Number(
+        "limits.peerTimeoutMs", kMilliseconds,
+        "The run's network.peer_timeout, of which `shoal doctor` derives all timeouts; its default "
+        "until the scheduler has told it."),
     Object("pacing", "Pacing of uploads."),
     Text("pacing.mode", "Setting of the pacing: auto or off."),
     Number("pacing.lineBps", kBitsPerSecond,

@@ -10,6 +10,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/timeouts.h"
 #include "net/identity/identity.h"
 
 namespace grpc {
@@ -24,8 +25,10 @@ inline constexpr int kControlMessageBytesMax = 16 << 20;
 inline constexpr std::size_t kArtefactChunkBytes = 256 * 1024;
 
 // NAT mappings die within minutes, hence pings without calls.
-inline constexpr int kKeepaliveMs = 20'000;
-inline constexpr int kKeepaliveTimeoutMs = 20'000;
+inline constexpr int kKeepaliveMs =
+    static_cast<int>(kKeepaliveEvery / std::chrono::milliseconds(1));
+inline constexpr int kKeepaliveTimeoutMs =
+    static_cast<int>(kKeepaliveAnswer / std::chrono::milliseconds(1));
 inline constexpr int kMetadataBytesMax = 16 * 1024;
 
 // Call before the first use of gRPC. Log lines of gRPC and protobuf become debug lines of

@@ -58,7 +58,7 @@ class GrpcLinkHub final : public LinkHub {
       : options_(std::move(options)),
         executor_(executor),
         streams_(std::make_shared<StreamCount>()),
-        greeter_(std::make_shared<LinkGreeter>(options_.limits.open_timeout, executor)) {
+        greeter_(std::make_shared<LinkGreeter>(options_.limits.timeouts.link_open, executor)) {
     if (options_.low_water) low_water_ = std::make_shared<LowWaterLoop>(executor_);
     pacing_ = std::make_shared<PacingLoop>(executor_, options_.upload, options_.pacing,
                                            [this](bool probe) { return Pulses(probe); });
@@ -136,6 +136,11 @@ class GrpcLinkHub final : public LinkHub {
     SHOAL_ASSERT_ON(*executor_);
     greeter_->Admit(peers);
   }
+  void SetTimeouts(const Timeouts& timeouts) override {
+    SHOAL_ASSERT_ON(*executor_);
+    options_.limits.timeouts = timeouts;
+    greeter_->set_patience(timeouts.link_open);
+  }
   void SetCaps(BitsPerSecond upload, BitsPerSecond download) override {
     options_.upload->SetRate(upload);
     options_.download->SetRate(download);
@@ -192,7 +197,7 @@ class GrpcLinkHub final : public LinkHub {
     return pulses;
   }
 
-  const LinkHubOptions options_;
+  LinkHubOptions options_;  // limits: executor only
   Executor* const executor_;
   const std::shared_ptr<StreamCount> streams_;
   const std::shared_ptr<LinkGreeter> greeter_;

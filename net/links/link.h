@@ -18,6 +18,7 @@
 #include "common/executor.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/timeouts.h"
 #include "common/units.h"
 #include "net/links/frame.h"
 
@@ -83,10 +84,7 @@ struct LinkLimits {
   // network holds it back. 1 to 4.
   std::uint32_t connections_first = 1;
   std::uint32_t connections_max = 4;
-  Duration open_timeout = std::chrono::seconds(30);   // dialling or waiting to be dialled
-  Duration stall_timeout = std::chrono::seconds(20);  // nothing heard, pings included
-  // A frame is under way, and no chunk of any frame comes. A slow line needs 2 s for a chunk.
-  Duration frame_timeout = std::chrono::seconds(120);
+  Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
 };
 
 class LinkHub {
@@ -101,6 +99,9 @@ class LinkHub {
   // The peers of the current plan. Nobody else gets further than the TLS handshake, except who is
   // expected by Accept. Replaces those before; a connection that is open stays. Thread: executor.
   virtual void Admit(const std::vector<PeerId>&) {}
+
+  // Of links that are made from now on. Thread: executor.
+  virtual void SetTimeouts(const Timeouts&) {}
 
   // Live caps over all links and artefact transfers; 0: none. Thread: any.
   virtual void SetCaps(BitsPerSecond upload, BitsPerSecond download) = 0;

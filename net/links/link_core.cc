@@ -8,7 +8,6 @@
 namespace shoal::net {
 namespace {
 
-constexpr Duration kConnectTimeout = std::chrono::seconds(5);  // per address
 constexpr Duration kTick = std::chrono::seconds(1);
 
 }  // namespace
@@ -42,7 +41,7 @@ void LinkCore::Start(Dialer dialer) {
   SHOAL_ASSERT_ON(*context_.executor);
   MutexLock lock(mutex_);
   rates_.Start(Now());
-  After("link.open_timeout", context_.limits.open_timeout, &LinkCore::OpenTimeout);
+  After("link.open_timeout", context_.limits.timeouts.link_open, &LinkCore::OpenTimeout);
   dialer_ = std::move(dialer);
   if (dialer_) DialNext();
 }
@@ -242,18 +241,18 @@ void LinkCore::Tick() {
   LookAtStripes();
   if (!handshake_.open()) return;
   // Only while we listen: a cap or a slow executor of ours is not the other end's fault.
-  if (receiver_.reading() && liveness_.Silent(now, context_.limits.stall_timeout)) {
+  if (receiver_.reading() && liveness_.Silent(now, context_.limits.timeouts.link_silence)) {
     Close(DeadlineExceeded("no sign of life from " + PeerText() + " at " + handshake_.address() +
-                           " for " + FormatDuration(context_.limits.stall_timeout)));
+                           " for " + FormatDuration(context_.limits.timeouts.link_silence)));
     return;
   }
   if (!receiver_.reading()) intake_.Excuse(now);
-  if (intake_.Overdue(now, context_.limits.frame_timeout)) {
+  if (intake_.Overdue(now, context_.limits.timeouts.frame_stall)) {
     Close(DeadlineExceeded("a frame of " + PeerText() + " at " + handshake_.address() +
                            " was begun and not finished"));
     return;
   }
-  if (liveness_.PingDue(now)) SendPing(now);
+  if (liveness_.PingDue(now, context_.limits.timeouts.ping_interval)) SendPing(now);
   After("link.tick", kTick, &LinkCore::Tick);
 }
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::size_t kCallersMax = 256;
 constexpr int kCallersPerPeerMax = 16;
-constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 constexpr Duration kRefusalTimeout = std::chrono::seconds(5);  // for a caller that does not read
 
 // What a hello has otherwise than the link; OK if nothing.

@@ -19,8 +19,13 @@ namespace shoal::net {
 // Thread: any.
 class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
  public:
-  LinkGreeter(Duration patience, Executor* executor) : patience_(patience), executor_(executor) {}
+  LinkGreeter(Duration patience, Executor* executor) : executor_(executor), patience_(patience) {}
 
+  // How long an early caller waits for the link that expects it.
+  void set_patience(Duration patience) {
+    MutexLock lock(mutex_);
+    patience_ = patience;
+  }
   // A link that waits to be dialled; takes an early caller at once if there is one.
   void Expect(const std::shared_ptr<LinkCore>& link);
   // Who may come besides the peers that links expect; a plan names them before there are links.
@@ -42,9 +47,9 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
   Status Match(const Caller& caller) SHOAL_REQUIRES(mutex_);
   void Refuse(const std::shared_ptr<Caller>& caller, const Status& reason);
 
-  const Duration patience_;
   Executor* const executor_;
   Mutex mutex_;
+  Duration patience_ SHOAL_GUARDED_BY(mutex_);
   bool stopped_ SHOAL_GUARDED_BY(mutex_) = false;
   std::vector<std::weak_ptr<LinkCore>> expected_ SHOAL_GUARDED_BY(mutex_);
   std::list<std::shared_ptr<Caller>> callers_ SHOAL_GUARDED_BY(mutex_);

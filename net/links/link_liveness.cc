@@ -9,7 +9,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr Duration kPingInterval = std::chrono::seconds(2);
 // While chunks go out, pings measure how long packets wait on their way. Pings go at this interval;
 // on a slow line at most one in so many bytes, or in so much time.
 constexpr Duration kProbeInterval = milliseconds(25);
@@ -41,8 +40,8 @@ bool LinkLiveness::Answered(std::uint64_t id, std::uint64_t there_at) {
   return answered_ < kFirstPings && unanswered_.empty();
 }
 
-bool LinkLiveness::PingDue(TimePoint now) const {
-  return unanswered_.empty() && now - ping_at_ >= kPingInterval;
+bool LinkLiveness::PingDue(TimePoint now, Duration interval) const {
+  return unanswered_.empty() && now - ping_at_ >= interval;
 }
 
 bool LinkLiveness::ProbeDue(TimePoint now, std::uint64_t sent_bytes) const {

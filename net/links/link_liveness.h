@@ -30,8 +30,8 @@ class LinkLiveness {
   // the ping; 0: it did not say. True: send the next of the first pings.
   bool Answered(std::uint64_t id, std::uint64_t there_at);
 
-  // Nothing else was sent for long.
-  bool PingDue(TimePoint now) const;
+  // No ping was sent for so long.
+  bool PingDue(TimePoint now, Duration interval) const;
   // Chunks go out, and a ping is to measure how long they wait on their way.
   bool ProbeDue(TimePoint now, std::uint64_t sent_bytes) const;
   // Nothing goes out, and somebody wants to know how long packets wait.

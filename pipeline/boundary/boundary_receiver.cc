@@ -188,7 +188,11 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
                   .records = std::exchange(receive.records, {}),
                   .clock = &generation_->clock()};
   generation_->scope().Run(
-      resources_.codec, "decode", [task = std::move(task)]() mutable { return DecodeNow(&task); },
+      resources_.codec, "decode",
+      [task = std::move(task), watch = generation_->watch(), id = Id(mb)]() mutable {
+        const WatchedSpan span(watch, Watched::kDecode, id);
+        return DecodeNow(&task);
+      },
       [this, mb, segment](Decoding decoding) {
         if (!decoding.status.ok()) {
           return handlers_.on_bad(decoding.status.WithContext("cannot decode " + Describe(Id(mb))));

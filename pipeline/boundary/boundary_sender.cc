@@ -155,7 +155,11 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
   task.frame.tokens = direction_.segments.shape.tokens;
   task.frame.hidden = direction_.segments.shape.hidden;
   generation_->scope().Run(
-      resources_.codec, "encode", [task = std::move(task)]() mutable { return EncodeNow(&task); },
+      resources_.codec, "encode",
+      [task = std::move(task), watch = generation_->watch(), id = Id(mb)]() mutable {
+        const WatchedSpan span(watch, Watched::kEncode, id);
+        return EncodeNow(&task);
+      },
       [this, mb, segment, again](Encoding encoding) {
         if (!encoding.status.ok()) {
           return generation_->Fail(

@@ -8,6 +8,7 @@
 #include "common/log.h"
 #include "common/trace.h"
 #include "pipeline/compute/micro_batch_rows.h"
+#include "pipeline/core/link_progress.h"
 
 namespace shoal::pipeline {
 namespace {
@@ -27,6 +28,15 @@ bool Differs(const StepBounds& a, const StepBounds& b) {
   };
   return a.schedule != b.schedule || far(a.in_flight, b.in_flight) ||
          far(a.pending_weights_max, b.pending_weights_max);
+}
+
+Watched WatchedOf(OpKind kind) {
+  switch (kind) {
+    case OpKind::kForward: return Watched::kForward;
+    case OpKind::kBackwardInput: return Watched::kBackwardInput;
+    case OpKind::kBackwardWeights: break;
+  }
+  return Watched::kBackwardWeights;
 }
 
 // What a forward task owns.
@@ -189,13 +199,64 @@ void StepCompute::Pump() {
     Begin(*op);
     return queue_.Start(operation);
   }
-  if (!AllDone(progress_)) return resources_.activity->Become(AwaitedActivity());
+  if (!AllDone(progress_)) {
+    const Activity awaited = AwaitedActivity();
+    resources_.activity->Become(awaited);
+    return WatchWait(awaited);
+  }
   active_ = false;
   if (next_ != nullptr) sent_forward_.Fold(next_->out().segments(), &times_.send_forward_ms);
   if (previous_ != nullptr) {
     sent_backward_.Fold(previous_->out().segments(), &times_.send_backward_ms);
   }
   handlers_.on_done();
+}
+
+// Not for the first frame of a step: the neighbour may measure the held-out loss or save before it.
+void StepCompute::WatchWait(Activity activity) {
+  const bool input = activity == Activity::kWaitInput;
+  const bool frame = input ? progress_.inputs_ready > 0
+                           : activity == Activity::kWaitGradient && progress_.gradients_ready > 0;
+  Boundary* const boundary = input ? previous_ : next_;
+  if (!frame || boundary == nullptr) return EndWait();
+  const std::uint32_t mb = input ? progress_.forwards : progress_.backwards;
+  if (wait_ && wait_->activity == activity && wait_->micro_batch == mb) return;
+  EndWait();
+  const Watched kind = input ? Watched::kWaitInput : Watched::kWaitGradient;
+  wait_ = Wait{activity, mb, generation_->watch()->Begin(kind, Id(mb)),
+               BytesOf(boundary->link_stats())};
+}
+
+void StepCompute::EndWait() {
+  if (!wait_) return;
+  generation_->watch()->End(wait_->token);
+  wait_.reset();
+}
+
+// Most frames are there before they are needed: their wait of nothing is a usual one, too.
+void StepCompute::NoteWait(const Op& op) {
+  if (wait_) return EndWait();
+  const bool input = op.kind == OpKind::kForward && previous_ != nullptr;
+  const bool gradient = op.kind == OpKind::kBackwardInput && next_ != nullptr;
+  if (!input && !gradient) return;
+  OperationWatch& watch = *generation_->watch();
+  watch.End(watch.Begin(input ? Watched::kWaitInput : Watched::kWaitGradient, Id(op.micro_batch)));
+}
+
+const PeerId* StepCompute::AwaitedPeer(Watched kind) const {
+  SHOAL_ASSERT_ON(generation_->control());
+  if (kind == Watched::kWaitInput) return &previous_->peer();
+  return kind == Watched::kWaitGradient ? &next_->peer() : nullptr;
+}
+
+void StepCompute::ExcuseWait() {
+  SHOAL_ASSERT_ON(generation_->control());
+  if (!wait_) return;
+  const bool input = wait_->activity == Activity::kWaitInput;
+  const std::uint64_t bytes = BytesOf((input ? previous_ : next_)->link_stats());
+  if (bytes - wait_->bytes < kProgressBytes) return;
+  wait_->bytes = bytes;
+  generation_->watch()->Excuse(wait_->token);
 }
 
 // Compute goes on with it by itself. F and B that run are counted already; a W is when it is over,
@@ -216,6 +277,7 @@ void StepCompute::OfferNext() {
 }
 
 void StepCompute::Begin(const Op& op) {
+  NoteWait(op);
   running_ = op;
   offered_.reset();
   prepared_[static_cast<std::size_t>(op.kind)].reset();
@@ -255,7 +317,10 @@ std::shared_ptr<Operation> StepCompute::MakeOperation(const char* what, Op op, W
   auto operation = std::make_shared<Operation>();
   auto done = std::make_shared<Done>();
   operation->name = what;
-  operation->run = [work = std::move(work), done, clock = &generation_->clock()] {
+  operation->run = [work = std::move(work), done, clock = &generation_->clock(),
+                    watch = generation_->watch(), kind = WatchedOf(op.kind),
+                    id = Id(op.micro_batch)] {
+    const WatchedSpan span(watch, kind, id);
     const TimePoint start = clock->Now();
     const PartEnd end = work(done.get());
     done->ms += Milliseconds(clock->Now() - start);

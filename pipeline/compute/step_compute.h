@@ -80,6 +80,11 @@ class StepCompute {
     times_.pending_weights_bytes = pending;
   }
   void NoteSent(net::FrameKind kind, double elapsed_ms);
+  // Bytes that come and go are signs of life of the neighbour that is waited for, though the frame
+  // is not there. Call about every second.
+  void ExcuseWait();
+  // Whose frame is waited for; null: that is no wait for a frame.
+  const PeerId* AwaitedPeer(Watched kind) const;
   // What the step waits for, and from whom (null: from nobody else).
   std::string Awaited(const PeerId** peer) const;
 
@@ -100,6 +105,9 @@ class StepCompute {
   void NoteRoundTrip();
   // What an idle stage waits for: an activation (or else a gradient), and what holds that up.
   Activity AwaitedActivity() const;
+  void WatchWait(Activity activity);
+  void EndWait();
+  void NoteWait(const Op& op);
   // Makes the operation that `op` names, from what has arrived for it.
   std::shared_ptr<Operation> Prepare(const Op& op);
   std::shared_ptr<Operation> Forward(std::uint32_t micro_batch);
@@ -147,6 +155,13 @@ class StepCompute {
   StageTimes times_;  // moving averages
   // When the step's first output left the model; until its gradient is there.
   std::optional<TimePoint> first_output_;
+  // For a neighbour's frame that is waited for, watched as operations are.
+  struct Wait {
+    Activity activity = Activity::kWaitInput;
+    std::uint32_t micro_batch = 0;
+    std::uint64_t token = 0, bytes = 0;  // bytes: on the link, at the last sign of life
+  };
+  std::optional<Wait> wait_;
   double weights_ms_ = 0;        // parts of the W that is not done
   std::size_t final_parts_ = 0;  // of the last micro-batch's W
 };

@@ -1,15 +1,19 @@
 // Generation: the life of one StageRunner, for the objects that work in it. It has the tasks that
-// end with it, the signs of progress for its watchdog, and the way to end it. Thread: control.
+// end with it, the signs of progress and the operations that its watchdog looks at, and the way to
+// end it. Thread: control.
 
 #ifndef SHOAL_PIPELINE_CORE_GENERATION_H_
 #define SHOAL_PIPELINE_CORE_GENERATION_H_
 
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "common/ids.h"
 #include "common/status.h"
 #include "common/task_scope.h"
+#include "common/timeouts.h"
+#include "pipeline/core/operation_watch.h"
 
 namespace shoal::pipeline {
 
@@ -19,12 +23,19 @@ class Generation {
   using OnFailed = std::function<void(const Status&, const PeerId* peer)>;
 
   // `control` outlives it.
-  Generation(Executor* control, OnFailed on_failed)
-      : control_(control), on_failed_(std::move(on_failed)), scope_(control) {}
+  Generation(Executor* control, OnFailed on_failed,
+             const Timeouts& timeouts = TimeoutsOf(kPeerTimeoutDefault))
+      : control_(control),
+        on_failed_(std::move(on_failed)),
+        scope_(control),
+        watch_(std::make_shared<OperationWatch>(
+            &control->clock(),
+            OperationWatch::Limits{timeouts.operation_least, timeouts.wait_least})) {}
 
   // Thread: any.
   const Executor& control() const { return *control_; }  // for asserts
   const Clock& clock() const { return control_->clock(); }
+  const std::shared_ptr<OperationWatch>& watch() const { return watch_; }
 
   TaskScope& scope() {
     SHOAL_ASSERT_ON(*control_);
@@ -62,6 +73,7 @@ class Generation {
   Executor* const control_;
   const OnFailed on_failed_;
   TaskScope scope_;
+  const std::shared_ptr<OperationWatch> watch_;  // shared with tasks, which outlive this
   TimePoint last_progress_{};
 };
 

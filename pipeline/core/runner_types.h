@@ -11,6 +11,7 @@
 
 #include "common/executor.h"
 #include "common/ids.h"
+#include "common/timeouts.h"
 #include "compression/api/codec.h"
 #include "compression/api/segment_count.h"
 #include "compression/api/value_home.h"
@@ -42,7 +43,7 @@ struct RunnerConfig : replica::MemberConfig {
   std::uint64_t activation_memory_bytes = 0;   // bound on kept micro-batches; 0: none
   std::uint64_t prefetch_bytes = 32ull << 20;  // of m, per boundary; one micro-batch at least
   std::uint64_t segment_bytes_min = compression::kSegmentBytesMin;
-  Duration stall_timeout = std::chrono::seconds(60);  // no progress within a step
+  Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
   // Pipelines whose peers of this stage hold its state; empty: all do. Where this peer's own is not
   // one of them, it is a shadow, which lacks `missing` (nothing said: all of it).
   std::vector<std::uint32_t> holders = {};

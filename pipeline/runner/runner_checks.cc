@@ -40,7 +40,7 @@ Status CheckRunnerConfig(const RunnerConfig& c) {
       c.row_tokens > kMost || c.hidden > kMost) {
     return InvalidArgument("rows, tokens per row and hidden size must be 1 to 1048576");
   }
-  if (c.stall_timeout <= Duration::zero()) return InvalidArgument("the stall timeout must be > 0");
+  SHOAL_RETURN_IF_ERROR(CheckNesting(c.timeouts));
   return CheckHolders(c);
 }
 

@@ -15,6 +15,7 @@
 #include "pipeline/compute/step_evaluation.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
+#include "pipeline/core/link_progress.h"
 #include "pipeline/runner/applying_steps.h"
 #include "pipeline/runner/model_facts.h"
 #include "pipeline/runner/runner_checks.h"
@@ -30,9 +31,7 @@
 namespace shoal::pipeline {
 namespace {
 
-constexpr int kWatchdogTicks = 4;  // per stall timeout
-// Bytes on the links between two ticks that count as progress: far more than pings make.
-constexpr std::uint64_t kProgressBytes = 16 * 1024;
+constexpr int kWatchdogTicks = 4;  // per step stall
 
 class Runner final : public StageRunner {
  public:
@@ -41,8 +40,8 @@ class Runner final : public StageRunner {
         resources_(dependencies),
         links_(dependencies.hub, config.run, config.generation),
         codecs_(std::move(codecs)),
-        generation_(dependencies.control,
-                    [this](const Status& status, const PeerId* peer) { OnFailure(status, peer); }),
+        generation_(dependencies.control, std::bind_front(&Runner::OnFailure, this),
+                    config.timeouts),
         activity_(&dependencies.control->clock()),
         mediator_(dependencies.mediator),
         notices_(dependencies.control),
@@ -76,7 +75,7 @@ class Runner final : public StageRunner {
   bool last_stage() const { return config_.stage + 1 == config_.stages; }
   compression::SampleShape sample() const { return {config_.row_tokens, config_.hidden}; }
   bool Go(RunnerEvent event, const char* order);
-  void Fail(const Status& status, const PeerId* peer) { generation_.Fail(status, peer); }
+  void Fail(const Status& status, const PeerId* peer = nullptr) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
   void FillMember();
   template <typename Function>
@@ -109,8 +108,9 @@ class Runner final : public StageRunner {
   void TellSettled();
   void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
-  void Watch();
+  void Watch(Duration every, void (Runner::*look)());
   void CheckProgress();
+  void CheckOperations();
   std::string Awaited(const PeerId** peer) const;
   std::string AwaitedInStep(const PeerId** peer) const;
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
@@ -137,7 +137,7 @@ class Runner final : public StageRunner {
   bool outlives_ = false;    // other pipelines, by its replica method
   ApplyingSteps applying_;
   std::function<void(Result<std::uint64_t>)> settled_;
-  std::uint64_t seen_bytes_ = 0;  // on the links, at the last sign of progress
+  LinkProgress moved_;
 
   // Last, in this order: their callbacks use what is above, and the replica step uses the group.
   std::unique_ptr<Boundary> previous_, next_;
@@ -152,8 +152,7 @@ bool Runner::Go(RunnerEvent event, const char* order) {
   const std::optional<RunnerState> next = NextState(state_, event);
   if (!next) {
     Fail(FailedPrecondition(std::string(order) + " came while " +
-                            std::string(RunnerStateName(state_))),
-         nullptr);
+                            std::string(RunnerStateName(state_))));
     return false;
   }
   state_ = *next;
@@ -227,7 +226,7 @@ void Runner::MakeCompute() {
 void Runner::Start(const LinkTargets& targets) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!Go(RunnerEvent::kStart, "Start")) return;
-  if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status, nullptr);
+  if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status);
   ResetModel();
   RollBackStore();
   if (!first_stage()) {
@@ -241,7 +240,8 @@ void Runner::Start(const LinkTargets& targets) {
   }
   EachBoundary([](Boundary* boundary) { boundary->Open(); });
   if (group_) group_->Open();
-  Watch();
+  Watch(config_.timeouts.step_stall / kWatchdogTicks, &Runner::CheckProgress);
+  Watch(OperationWatch::kLookEvery, &Runner::CheckOperations);
 }
 
 void Runner::FillMember() {
@@ -270,12 +270,11 @@ void Runner::ResetModel() {
   };
   generation_.scope().Run(
       resources_.compute, "model.reset", std::move(reset), [this](const ModelFacts& facts) {
-        // Beside what the model keeps: the activation kept for a resend, and the
-        // gradient's buffer.
+        // Beside what the model keeps: the activation kept for a resend, the gradient's buffer.
         const std::uint64_t values = config_.micro_batch_rows * sample().values();
         compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
                              facts.pending_weights_bytes);
-        if (Status status = MakeReplicaStep(facts); !status.ok()) return Fail(status, nullptr);
+        if (Status status = MakeReplicaStep(facts); !status.ok()) return Fail(status);
         model_clean_ = true;
         MaybeUp();
       });
@@ -323,7 +322,7 @@ void Runner::RollBackStore() {
   };
   generation_.scope().Run(resources_.store, "delta.roll_back", std::move(drop),
                           [this](Status status) {
-                            if (!status.ok()) Fail(status.WithContext("delta store"), nullptr);
+                            if (!status.ok()) Fail(status.WithContext("delta store"));
                           });
 }
 
@@ -343,9 +342,9 @@ void Runner::MaybeUp() {
 void Runner::OnStepPlan(StepPlan plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
-  if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"), nullptr);
+  if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"));
   if (plan.amendment > 0) return OnAmendedPlan(std::move(plan));
-  if (Status status = plans_.Add(plan); !status.ok()) return Fail(status, nullptr);
+  if (Status status = plans_.Add(plan); !status.ok()) return Fail(status);
   EachBoundary([&](Boundary* boundary) { boundary->PlanPrefetch(plan); });
   MaybeStartStep();
 }
@@ -356,16 +355,16 @@ void Runner::OnAmendedPlan(StepPlan plan) {
   }
   if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan));
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
-  if (Status status = plans_.Amend(std::move(plan)); !status.ok()) Fail(status, nullptr);
+  if (Status status = plans_.Amend(std::move(plan)); !status.ok()) Fail(status);
 }
 
 void Runner::ExtendStep(StepPlan plan) {
-  if (Status s = CheckAmendment(config_, plan_, plan); !s.ok()) return Fail(s, nullptr);
+  if (Status s = CheckAmendment(config_, plan_, plan); !s.ok()) return Fail(s);
   if (!Go(RunnerEvent::kAmended, "more micro-batches")) return;
   plan_.micro_batches = std::move(plan.micro_batches);
   plan_.amendment = member_.amendment = plan.amendment;
   plan_.counting = member_.counting = std::move(plan.counting);
-  if (Status status = replica_->Reopen(); !status.ok()) return Fail(status, nullptr);
+  if (Status status = replica_->Reopen(); !status.ok()) return Fail(status);
   EachBoundary([this](Boundary* boundary) { boundary->ExtendStep(plan_); });
   if (computes_ && !failed()) compute_->ExtendStep(plan_);
 }
@@ -392,7 +391,7 @@ void Runner::MaybeStartStep() {
   if (!plan_.shared_lines.empty())
     member_.shared_shares = replica::SharesByRates(plan_.shared_lines);
   EachBoundary([this](Boundary* boundary) {
-    if (Status status = boundary->StartStep(plan_); !status.ok()) Fail(status, nullptr);
+    if (Status status = boundary->StartStep(plan_); !status.ok()) Fail(status);
   });
   if (!failed()) evaluation_->Start(plan_);
 }
@@ -435,7 +434,7 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (Status status = CheckReduce(config_, order, step_, local_norm_); !status.ok())
-    return Fail(status, nullptr);
+    return Fail(status);
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
   const auto& counted = order.pipelines;
   if (std::find(counted.begin(), counted.end(), config_.pipeline) == counted.end()) {
@@ -443,7 +442,7 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
   }
   replica_->Reduce(order, [this](Result<double> squared_norm) {
     if (failed()) return;
-    if (!squared_norm.ok()) return Fail(squared_norm.status(), nullptr);
+    if (!squared_norm.ok()) return Fail(squared_norm.status());
     Reduced(*squared_norm);
   });
 }
@@ -461,7 +460,7 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   // The group has agreed on the step: others apply it.
   const bool last = failed() && state_ == RunnerState::kSynced;
   if (failed() && !last) return;
-  if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status, nullptr);
+  if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status);
   if (last) {
     state_ = RunnerState::kApplying;
   } else if (!Go(RunnerEvent::kApply, "Apply")) {
@@ -483,7 +482,7 @@ void Runner::ApplyModel(const replica::ApplyOrder& order) {
 
 void Runner::OnModelApplied(std::uint64_t step, const Status& status) {
   if (failed()) return;
-  if (!status.ok()) return Fail(status.WithContext("optimizer"), nullptr);
+  if (!status.ok()) return Fail(status.WithContext("optimizer"));
   mediator_->OnModelApplied(step);
   if (transfer_) transfer_->OnApplied();
   if (!Go(RunnerEvent::kApplied, "the end of Apply")) return;
@@ -531,24 +530,25 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   return stats;
 }
 
-void Runner::Watch() {
-  generation_.scope().PostAfter("runner.watch", config_.stall_timeout / kWatchdogTicks, [this] {
-    CheckProgress();
-    Watch();
+void Runner::Watch(Duration every, void (Runner::*look)()) {
+  generation_.scope().PostAfter("runner.watch", every, [this, every, look] {
+    (this->*look)();
+    Watch(every, look);
   });
 }
 
+void Runner::CheckOperations() {
+  compute_->ExcuseWait();
+  const auto overdue = generation_.watch()->Look();
+  if (overdue) Fail(DeadlineExceeded(overdue->text), compute_->AwaitedPeer(overdue->kind));
+}
+
 void Runner::CheckProgress() {
-  if (AwaitsScheduler(state_)) generation_.Progress();  // it watches all peers
-  // A large frame on a slow line is progress long before it is complete.
-  std::uint64_t bytes = 0;
-  for (const net::LinkStats& link : link_stats()) {
-    bytes += link.sent_wire_bytes + link.received_wire_bytes;
-  }
-  if (bytes - seen_bytes_ > kProgressBytes) generation_.Progress();
-  seen_bytes_ = bytes;
+  // The scheduler, where it is awaited, watches all peers.
+  if (moved_.Moved(link_stats()) || AwaitsScheduler(state_)) generation_.Progress();
   const Duration idle = resources_.control->clock().Now() - generation_.last_progress();
-  if (idle < config_.stall_timeout) return;
+  // Where an operation usually takes longer than that, no step stalls by it.
+  if (idle < std::max(config_.timeouts.step_stall, 2 * generation_.watch()->longest())) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
   Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +

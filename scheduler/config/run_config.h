@@ -9,6 +9,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/timeouts.h"
 #include "common/units.h"
 
 namespace shoal::scheduler {
@@ -68,7 +69,7 @@ struct RunConfig {
   std::vector<std::string> advertise;  // addresses in the invite; empty: found
   std::string status_listen = "127.0.0.1:8780";
   bool status_allow_remote = false;
-  Duration peer_timeout = std::chrono::seconds(6);
+  Duration peer_timeout = kPeerTimeoutDefault;
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;

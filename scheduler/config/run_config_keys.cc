@@ -14,6 +14,8 @@ namespace {
 constexpr double kCountMax = 1e12;
 constexpr std::uint64_t kPositionsMax = 4096;
 
+double Seconds(Duration duration) { return Milliseconds(duration) / 1000; }
+
 bool IsWord(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
@@ -138,8 +140,11 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "host:port of status page and metrics; port 0: any free one");
   add("network", "status_allow_remote", &c->status_allow_remote, 0, 0, "",
       "let status_listen be other than loopback, as in a container");
-  add("network", "peer_timeout", &c->peer_timeout, 1, 300, "",
-      "the longest silence of a peer; one whose heartbeats are regular is lost after half of it");
+  add("network", "peer_timeout", &c->peer_timeout, Seconds(kPeerTimeoutMin),
+      Seconds(kPeerTimeoutMax), "",
+      "the longest silence of a peer; one whose heartbeats are regular is lost after half of it; "
+      "all "
+      "other timeouts follow from it: shoal doctor prints them");
 }
 
 }  // namespace

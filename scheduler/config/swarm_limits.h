@@ -1,9 +1,9 @@
-// Named limits of the SwarmState. That of connections is net::kControlConnectionsMax.
+// Named limits of the SwarmState. That of connections is net::kControlConnectionsMax; after how
+// long something counts as broken is in common/timeouts.h.
 
 #ifndef SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 #define SHOAL_SCHEDULER_CONFIG_SWARM_LIMITS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -28,20 +28,11 @@ inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of 
 // Of a micro-batch of them: its activations are one frame, 256 MiB at a hidden size of 8192.
 inline constexpr std::uint32_t kEvaluationTokensMax = 16384;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
-// In which peers send heartbeats: six within the longest silence, so that their distribution tells
-// of a loss sooner.
-inline std::chrono::milliseconds HeartbeatInterval(Duration peer_timeout) {
-  const auto sixth = std::chrono::duration_cast<std::chrono::milliseconds>(peer_timeout / 6);
-  return std::clamp(sixth, std::chrono::milliseconds(50), std::chrono::milliseconds(2000));
-}
-inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
 inline constexpr Duration kBackoffMax = std::chrono::seconds(30);
 inline constexpr std::size_t kAbsentMax = 64;  // without a position; then the longest away goes
 inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members without a position
-// A step that a peer calls broken, whom nobody believes, may take this long or four usual steps.
-inline constexpr Duration kDoubtLimit = std::chrono::minutes(2);
 
 // For peers to come back with what they hold: where a stage has no other member, and after a
 // restart of the scheduler, from the first that is back.

@@ -7,7 +7,6 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr double kDeviations = 5.6;
-constexpr int kHeartbeatsMin = 3;
 
 double Seconds(Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -19,7 +18,7 @@ void HeartbeatWatch::OnHeartbeat(TimePoint now) {
   last_ = now;
 }
 
-Duration HeartbeatWatch::Deadline(Duration interval, Duration most) const {
+Duration HeartbeatWatch::Deadline(Duration least, Duration most) const {
   if (gaps_.size() < kGapsMin) return most;
   const auto count = static_cast<double>(gaps_.size());
   double mean = 0, variance = 0;
@@ -28,8 +27,7 @@ Duration HeartbeatWatch::Deadline(Duration interval, Duration most) const {
   const double longest = *std::ranges::max_element(gaps_);
   const std::chrono::duration<double> usual(
       std::max(mean + kDeviations * std::sqrt(variance), 2 * longest));
-  const Duration deadline =
-      std::max(kHeartbeatsMin * interval, std::chrono::duration_cast<Duration>(usual));
+  const Duration deadline = std::max(least, std::chrono::duration_cast<Duration>(usual));
   return std::min(deadline, most);
 }
 

@@ -3,7 +3,7 @@
 //
 // Gaps are taken for normally distributed, as by the phi accrual failure detector (Hayashibara et
 // al., SRDS 2004, section 4): the deadline is their mean and 5.6 standard deviations. Lines at home
-// have longer tails than that, so it is at least twice the longest gap, too, and three heartbeats.
+// have longer tails than that, so it is at least twice the longest gap, too.
 // A peer whose machine or line makes it irregular is waited for longer, at most a given time; so is
 // one of which little is known. Thread: one at a time.
 
@@ -24,8 +24,8 @@ class HeartbeatWatch {
   static constexpr std::size_t kGapsKept = 256;
 
   void OnHeartbeat(TimePoint now);
-  // `interval`: in which the peer is to send heartbeats.
-  Duration Deadline(Duration interval, Duration most) const;
+  // At least `least`, and `most` at most.
+  Duration Deadline(Duration least, Duration most) const;
 
  private:
   std::optional<TimePoint> last_;

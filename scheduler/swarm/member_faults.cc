@@ -9,9 +9,11 @@
 
 namespace shoal::scheduler {
 
-MemberFaults::MemberFaults(const Members& members, const RunHistory& history,
-                           const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle)
-    : members_(members),
+MemberFaults::MemberFaults(const Timeouts& timeouts, const Members& members,
+                           const RunHistory& history, const Reaction& reaction, SwarmPlan* plan,
+                           Lifecycle* lifecycle)
+    : timeouts_(timeouts),
+      members_(members),
       history_(history),
       reaction_(reaction),
       plan_(*plan),
@@ -127,7 +129,7 @@ void MemberFaults::EndDoubtfulStep(double usual_step_seconds) {
   if (history_.step() > doubt_->step) return doubt_.reset();
   const auto usual =
       std::chrono::duration_cast<Duration>(std::chrono::duration<double>(4 * usual_step_seconds));
-  if (reaction_.now() - doubt_->since <= std::max(kDoubtLimit, usual)) return;
+  if (reaction_.now() - doubt_->since <= std::max(timeouts_.doubt, usual)) return;
   const std::string cause = doubt_->cause + ", and the step did not end";
   lifecycle_.Interrupt(cause);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "common/timeouts.h"
 #include "proto/control.pb.h"
 #include "scheduler/peers/complaints.h"
 #include "scheduler/swarm/lifecycle.h"
@@ -21,15 +22,15 @@ namespace shoal::scheduler {
 class MemberFaults {
  public:
   // All outlive it. `reaction` is asked for the time only.
-  MemberFaults(const Members& members, const RunHistory& history, const Reaction& reaction,
-               SwarmPlan* plan, Lifecycle* lifecycle);
+  MemberFaults(const Timeouts& timeouts, const Members& members, const RunHistory& history,
+               const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle);
 
   void OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed);
   void OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken);
   // Ends the generation: a spare, if there is one, takes the member's position.
   void Replace(const Member& member, const std::string& cause);
   // A complaint was not believed, but the step does not end either: something is broken. A step
-  // may take four times as long as usual.
+  // may take four times as long as usual, or as the table of timeouts says.
   void EndDoubtfulStep(double usual_step_seconds);
 
   // Complaints whose peers were not lost meanwhile are judged. With any event.
@@ -53,6 +54,7 @@ class MemberFaults {
   void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
 
+  const Timeouts timeouts_;
   const Members& members_;
   const RunHistory& history_;
   const Reaction& reaction_;

@@ -168,15 +168,15 @@ std::vector<const Member*> Members::Everybody() const {
   return everybody;
 }
 
-std::vector<ConnectionId> Members::Silent(TimePoint now, Duration interval, Duration limit,
-                                          Duration hello_limit) const {
+std::vector<ConnectionId> Members::Silent(TimePoint now, const Timeouts& timeouts) const {
   std::vector<ConnectionId> silent;
   for (const auto& [id, connection] : connections_) {
     const Member* member = connection.admitted ? Find(connection.peer) : nullptr;
     if (member == nullptr) {
-      if (now - connection.since > hello_limit) silent.push_back(id);
+      if (now - connection.since > kHelloTimeout) silent.push_back(id);
     } else if (member->connection == id &&
-               now - member->last_heard > member->watch.Deadline(interval, limit)) {
+               now - member->last_heard >
+                   member->watch.Deadline(timeouts.silence_least, timeouts.peer_timeout)) {
       silent.push_back(id);
     }
   }

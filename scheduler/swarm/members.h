@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/timeouts.h"
 #include "proto/control.pb.h"
 #include "scheduler/peers/heartbeat_watch.h"
 #include "scheduler/plan/placement.h"
@@ -92,10 +93,8 @@ class Members {
   std::size_t candidates() const;
   std::size_t connected() const;
 
-  // Connections that said nothing for too long: before their hello for `hello_limit`, then as their
-  // heartbeats allow, which come every `interval`, at most for `limit`.
-  std::vector<ConnectionId> Silent(TimePoint now, Duration interval, Duration limit,
-                                   Duration hello_limit) const;
+  // Connections that said nothing for too long: before their hello, or as their heartbeats allow.
+  std::vector<ConnectionId> Silent(TimePoint now, const Timeouts& timeouts) const;
   // Forgets members without position that are away for longer than `limit`, and those of them that
   // were heard first if there are more than `most`; returns them.
   std::vector<PeerId> ForgetAway(TimePoint now, Duration limit, std::size_t most);

@@ -66,8 +66,7 @@ void Membership::Lost(const Member& member, const std::string& why) {
 
 void Membership::DropSilent() {
   const TimePoint now = reaction_.now();
-  for (const ConnectionId id : members_.Silent(now, HeartbeatInterval(config_.peer_timeout),
-                                               config_.peer_timeout, kHelloTimeout)) {
+  for (const ConnectionId id : members_.Silent(now, TimeoutsOf(config_.peer_timeout))) {
     const Member* const member = members_.Of(id);
     const Duration silent = member != nullptr ? now - member->last_heard : kHelloTimeout;
     Drop(id, DeadlineExceeded("nothing was heard of it for " + FormatDuration(silent)));

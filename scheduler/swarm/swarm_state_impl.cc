@@ -40,7 +40,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
       membership_(config_, std::move(join_secret), &journal_, &members_, &plan_, &lifecycle_,
                   newcomers_.possible(), &reaction_),
-      faults_(members_, history_, reaction_, &plan_, &lifecycle_),
+      faults_(TimeoutsOf(config_.peer_timeout), members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, &journal_, &lifecycle_, &reaction_),
@@ -128,8 +128,12 @@ void SwarmStateImpl::Welcome(const Member& member) {
   control::v1::SchedulerMessage message;
   message.mutable_welcome()->set_run(config_.run.value);
   message.mutable_welcome()->set_run_name(config_.name);
-  message.mutable_welcome()->set_heartbeat_ms(static_cast<std::uint32_t>(
-      std::chrono::milliseconds(HeartbeatInterval(config_.peer_timeout)).count()));
+  const auto ms = [](Duration duration) {
+    return static_cast<std::uint32_t>(duration / std::chrono::milliseconds(1));
+  };
+  const Timeouts timeouts = TimeoutsOf(config_.peer_timeout);
+  message.mutable_welcome()->set_heartbeat_ms(ms(timeouts.heartbeat_interval));
+  message.mutable_welcome()->set_peer_timeout_ms(ms(timeouts.peer_timeout));
   reaction_.Send(member, message);
   *message.mutable_run_status() = view_.Message();
   reaction_.Send(member, message);

@@ -320,6 +320,25 @@ TEST(FailureSimTest, SilenceEndsTheGenerationAndNamesWhatIsAwaited) {
   EXPECT_EQ(*swarm.at(0, 0).failure_->peer, swarm.at(1, 0).id_);
 }
 
+// By the times of the frames before it, long before nothing at all has happened for a minute.
+TEST(FailureSimTest, AFrameThatIsLateByItsUsualTimeNamesTheNeighbour) {
+  SimSwarm swarm(Quantised(2, 1));
+  ASSERT_TRUE(swarm.Open(0));
+  ASSERT_TRUE(swarm.TrainTo(60)) << Why(swarm);
+  swarm.network_.tap = [](const PeerId&, const PeerId&, Frame* frame) {
+    return frame->kind == FrameKind::kGradient && frame->micro_batch == MicroBatchId{60, 3} ? 0 : 1;
+  };
+  const TimePoint before = swarm.world_.Now();
+  EXPECT_FALSE(swarm.TrainTo(62));
+  EXPECT_LT(swarm.world_.Now() - before, TimeoutsOf(kPeerTimeoutDefault).frame_stall);
+  const Status status = FailureAt(swarm, 0, 0);
+  EXPECT_EQ(status.code(), StatusCode::kDeadlineExceeded) << status.ToString();
+  EXPECT_NE(status.message().find("the gradient of micro-batch 3 of step 60 did not come for"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(*swarm.at(0, 0).failure_->peer, swarm.at(1, 0).id_);
+}
+
 TEST(FailureSimTest, SilenceInsideTheStageGroupNamesTheMember) {
   SimSwarm swarm(Quantised(2, 2));
   ASSERT_TRUE(swarm.Open(0));

@@ -70,7 +70,8 @@ class WanTest(harness.SwarmTest):
             self.assertLessEqual(rate, 1.1 * cap)
             self.assertGreater(rate, 0.3 * cap)  # the line is the bottleneck here, so it is used
             status = swarm.peer_status(name)
-            self.assertEqual(status["limits"], {"upBps": cap, "downBps": cap})
+            self.assertEqual(status["limits"],
+                             {"upBps": cap, "downBps": cap, "peerTimeoutMs": 6000})
             self.assertLessEqual(sum(link["upBps"] for link in status["links"]), 1.05 * cap)
         for name in ("p0", "p1"):  # a new cap holds at once
             harness.run("shoal", "set", "upload=2mbit", "--dir", swarm.peer_folder(name))

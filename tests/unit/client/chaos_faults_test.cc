@@ -15,7 +15,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(ChaosFaults, NamesOfKindsComeBack) {
-  const std::vector<std::string> names = {"kill", "stop", "scheduler", "pause", "throttle"};
+  const std::vector<std::string> names = {"kill",     "stop", "scheduler", "pause",
+                                          "throttle", "cut",  "disk-full"};
   const auto kinds = ParseFaultKinds(names);
   ASSERT_TRUE(kinds.ok());
   ASSERT_EQ(kinds->size(), names.size());
@@ -43,7 +44,7 @@ TEST(ChaosFaults, ASeedDrawsTheSameFaultsAndAllOfThem) {
     drawn.insert(FaultKindName(one.kind));
     peers.insert(one.peer);
   }
-  EXPECT_EQ(drawn.size(), 5u);
+  EXPECT_EQ(drawn.size(), 7u);
   EXPECT_EQ(peers.size(), 9u);
   EXPECT_GT(different, 100);
 }
@@ -104,8 +105,16 @@ TEST(ChaosReport, HoldsOnlyWhereNothingIsLostAndAllLossesAreEqual) {
   report.faults.emplace_back(Fault{}, "spare", 4);
   report.faults.back().See(3, 1);
   EXPECT_FALSE(report.Held());
+  report.faults.back().whole = false;
+  EXPECT_TRUE(report.Held()) << "the only holder of a stage may have gone";
+  report.faults.back().whole = true;
   report.may_lose = true;
   EXPECT_TRUE(report.Held());
+  report.holdings.push_back({});
+  EXPECT_TRUE(report.Held());
+  report.holdings.back().grows = "files";
+  EXPECT_FALSE(report.Held());
+  report.holdings.clear();
   report.trouble = "no further step";
   EXPECT_FALSE(report.Held());
 }

@@ -241,6 +241,10 @@ TEST_F(Shoal, DoctorFindsTheProgramsAndPrintsJson) {
        {"shoald", "shoal-scheduler", "cores", "memory", "disk", "gpu", "tcp", "identity"}) {
     EXPECT_EQ(findings.count(check), 1u) << check;
   }
+  std::map<std::string, double> timeouts;
+  for (const json& row : report["timeouts"]) timeouts[row["name"]] = row["seconds"];
+  EXPECT_EQ(timeouts["peer silent"], 6);
+  EXPECT_LT(timeouts["operation"], timeouts["step stalled"]);
   EXPECT_FALSE(fs::exists(At("state"))) << "looking must not change anything";
 }
 
@@ -258,7 +262,7 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
     const auto executor = NewThreadExecutor("peer");
     net::LocalHandlers handlers;
     handlers.on_status = [health](const std::function<void(std::string)>& reply) {
-      reply("{\"health\":[" + health + "]}");
+      reply("{\"limits\":{\"peerTimeoutMs\":30000},\"health\":[" + health + "]}");
     };
     std::unique_ptr<net::LocalServer> server;
     test_support::RunOn(executor.get(), [&] {
@@ -273,7 +277,8 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
   const std::string sick =
       R"({"code":"delta_guard","text":"it sends\u001b whole activations","fix":"lower the rate"})";
   EXPECT_THAT(doctor_of(sick, ""), AllOf(HasSubstr("delta_guard"),
-                                         HasSubstr("it sends? whole activations; lower the rate")));
+                                         HasSubstr("it sends? whole activations; lower the rate"),
+                                         HasSubstr("= 30.0s, as the peer here was told")));
   const json well = json::parse(doctor_of("", " --json"), nullptr, false);
   ASSERT_TRUE(well.is_object());
   EXPECT_EQ(well["findings"].back()["check"], "health");

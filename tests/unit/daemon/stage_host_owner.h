@@ -30,6 +30,7 @@ struct FakeOwner final : StageHost::Owner {
   void OnStageState(PeerState state, const std::string& reason) override {
     states.emplace_back(state, reason);
   }
+  void OnStageHangs(const std::string& what) override { hangs.push_back(what); }
   // The newest message of a kind.
   const PeerMessage* Told(PeerMessage::KindCase kind) const {
     for (auto message = told.rbegin(); message != told.rend(); ++message) {
@@ -42,6 +43,7 @@ struct FakeOwner final : StageHost::Owner {
   bool connected = true;
   std::vector<PeerMessage> told;
   std::vector<std::pair<PeerState, std::string>> states;
+  std::vector<std::string> hangs;
 };
 
 }  // namespace shoal::daemon

@@ -110,7 +110,7 @@ TEST(SwarmHostileTest, ADoubtedComplaintCountsWhereTheStepDoesNotEnd) {
   swarm.RunFor(std::chrono::seconds(30));
   EXPECT_EQ(swarm.View().state, RunState::kTraining);
   EXPECT_THAT(swarm.View().reason, HasSubstr("the run goes on"));
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, kDoubtLimit));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, TimeoutsOf(kPeerTimeoutDefault).doubt));
   EXPECT_THAT(swarm.View().reason, HasSubstr("the step did not end"));
   swarm.Peer(one).filter = nullptr;
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));

@@ -82,11 +82,11 @@ TEST(LinkLiveness, WhatWaitedIsToldOnce) {
 TEST(LinkLiveness, PingsAreDueAfterAPauseOrManyBytes) {
   LinkLiveness liveness;
   const std::uint64_t id = liveness.Ping(At(0), 1000);
-  EXPECT_FALSE(liveness.PingDue(At(5000)));  // one is under way
+  EXPECT_FALSE(liveness.PingDue(At(5000), seconds(2)));  // one is under way
   liveness.Heard(At(1));
   liveness.Answered(id, 0);
-  EXPECT_FALSE(liveness.PingDue(At(1999)));
-  EXPECT_TRUE(liveness.PingDue(At(2000)));
+  EXPECT_FALSE(liveness.PingDue(At(1999), seconds(2)));
+  EXPECT_TRUE(liveness.PingDue(At(2000), seconds(2)));
 
   constexpr std::uint64_t kMany = 1000 + 64 * 1024;
   EXPECT_FALSE(liveness.ProbeDue(At(24), kMany));

@@ -268,7 +268,7 @@ TEST_F(LinkTest, DialTriesTheNextAddress) {
 
 TEST_F(LinkTest, UnreachablePeerIsReported) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(700);
+  limits.timeouts.link_open = std::chrono::milliseconds(700);
   MakeHubs(limits);
   On([this] {
     LinkTarget target = TargetOf(*hub_b_);
@@ -283,9 +283,21 @@ TEST_F(LinkTest, UnreachablePeerIsReported) {
   EXPECT_EQ(a_.closed_calls, 1);
 }
 
+TEST_F(LinkTest, TimeoutsOfTheRunHoldForLinksThatAreMadeLater) {
+  MakeHubs();
+  On([this] {
+    Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
+    timeouts.link_open = std::chrono::milliseconds(300);
+    hub_b_->hub->SetTimeouts(timeouts);
+    b_.link = hub_b_->hub->Accept(TargetOf(*hub_a_), b_.Handlers());
+  });
+  ASSERT_TRUE(Wait([this] { return b_.closed.has_value(); }));
+  EXPECT_THAT(b_.closed->message(), HasSubstr("did not connect in time"));
+}
+
 TEST_F(LinkTest, UnexpectedPeerIsRefused) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(500);
+  limits.timeouts.link_open = std::chrono::milliseconds(500);
   hub_b_.emplace(executor_.get(), limits);
   hub_a_.emplace(executor_.get());
   HubPeer stranger(executor_.get());
@@ -304,7 +316,7 @@ TEST_F(LinkTest, UnexpectedPeerIsRefused) {
 
 TEST_F(LinkTest, APeerWithoutUsInItsPlanIsNamedSo) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(500);
+  limits.timeouts.link_open = std::chrono::milliseconds(500);
   hub_a_.emplace(executor_.get(), limits);
   hub_b_.emplace(executor_.get());
   On([&] { a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_), a_.Handlers()); });
@@ -314,7 +326,7 @@ TEST_F(LinkTest, APeerWithoutUsInItsPlanIsNamedSo) {
 
 TEST_F(LinkTest, WrongKeyAtTheDialledAddressNeverOpens) {
   LinkLimits limits;
-  limits.open_timeout = std::chrono::milliseconds(700);
+  limits.timeouts.link_open = std::chrono::milliseconds(700);
   MakeHubs(limits);
   On([this] {
     LinkTarget target = TargetOf(*hub_b_);

@@ -72,7 +72,7 @@ class RawStreamTest : public testing::Test {
     RunOn(executor_.get(), [this] {
       LinkLimits limits;
       limits.frame_bytes_max = 1 << 20;
-      limits.frame_timeout = std::chrono::seconds(1);
+      limits.timeouts.frame_stall = std::chrono::seconds(1);
       peer_.emplace(executor_.get(), limits);
       LinkTarget target;
       target.peer = attacker_->id;

@@ -12,6 +12,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr Duration kInterval = std::chrono::seconds(1);
+constexpr Duration kLeast = 3 * kInterval;
 constexpr Duration kMost = std::chrono::seconds(6);
 
 Duration Milliseconds(double ms) { return Duration(static_cast<std::int64_t>(ms * 1e6)); }
@@ -20,10 +21,10 @@ TEST(HeartbeatWatch, WaitsLongestForWhoIsNotKnown) {
   HeartbeatWatch watch;
   TimePoint now{};
   for (std::size_t i = 0; i <= HeartbeatWatch::kGapsMin; ++i) {
-    EXPECT_EQ(watch.Deadline(kInterval, kMost), kMost) << i;
+    EXPECT_EQ(watch.Deadline(kLeast, kMost), kMost) << i;
     watch.OnHeartbeat(now += kInterval);
   }
-  EXPECT_EQ(watch.Deadline(kInterval, kMost), 3 * kInterval);
+  EXPECT_EQ(watch.Deadline(kLeast, kMost), 3 * kInterval);
 }
 
 // The reference: mean, standard deviation and longest gap by their definitions, over the last gaps.
@@ -45,9 +46,9 @@ TEST(HeartbeatWatch, DeadlineFollowsTheDistributionOfGaps) {
   const double n = HeartbeatWatch::kGapsKept;
   const double expected = sum / n + 5.6 * std::sqrt(squares / n - sum * sum / (n * n));
   ASSERT_GT(expected, 2 * 1700);
-  const Duration deadline = watch.Deadline(kInterval, std::chrono::minutes(1));
+  const Duration deadline = watch.Deadline(kLeast, std::chrono::minutes(1));
   EXPECT_NEAR(std::chrono::duration<double>(deadline).count(), expected / 1000, 1e-6);
-  EXPECT_EQ(watch.Deadline(kInterval, 3 * kInterval / 2), 3 * kInterval / 2);
+  EXPECT_EQ(watch.Deadline(kLeast, 3 * kInterval / 2), 3 * kInterval / 2);
 }
 
 // Peers whose heartbeats come late by a line that is full or a machine that is busy: how many are
@@ -62,7 +63,7 @@ TEST(HeartbeatWatch, FewLivePeersAreTakenForLost) {
     for (int i = 0; i < 1000; ++i) {
       now += kInterval;
       const TimePoint arrived = std::max(last, now + Milliseconds(1000 * late(random)));
-      if (i > 0 && arrived - last > watch.Deadline(kInterval, kMost)) ++lost;
+      if (i > 0 && arrived - last > watch.Deadline(kLeast, kMost)) ++lost;
       watch.OnHeartbeat(arrived);
       last = arrived;
     }
@@ -75,9 +76,9 @@ TEST(HeartbeatWatch, OneLongGapMakesItWaitLongerForAWhile) {
   TimePoint now{};
   for (int i = 0; i < 30; ++i) watch.OnHeartbeat(now += kInterval);
   watch.OnHeartbeat(now += std::chrono::milliseconds(5500));
-  EXPECT_EQ(watch.Deadline(kInterval, std::chrono::minutes(1)), std::chrono::seconds(11));
+  EXPECT_EQ(watch.Deadline(kLeast, std::chrono::minutes(1)), std::chrono::seconds(11));
   for (std::size_t i = 0; i < HeartbeatWatch::kGapsKept; ++i) watch.OnHeartbeat(now += kInterval);
-  EXPECT_EQ(watch.Deadline(kInterval, kMost), 3 * kInterval);
+  EXPECT_EQ(watch.Deadline(kLeast, kMost), 3 * kInterval);
 }
 
 }  // namespace

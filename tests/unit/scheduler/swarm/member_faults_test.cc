@@ -81,7 +81,7 @@ TEST(MemberFaults, ADoubtedComplaintEndsOnlyAStepThatHangs) {
   parts.Complain(parts.At(0, 0), parts.At(0, 1));
   EXPECT_TRUE(parts.lifecycle.active()) << "without a spare it is not believed any more";
   ASSERT_TRUE(parts.faults.doubt());
-  parts.Wait(kDoubtLimit);
+  parts.Wait(TimeoutsOf(kPeerTimeoutDefault).doubt);
   parts.faults.EndDoubtfulStep(0);
   EXPECT_TRUE(parts.lifecycle.active());
   parts.Wait(Duration(1));
@@ -96,7 +96,7 @@ TEST(MemberFaults, ADoubtedComplaintEndsOnlyAStepThatHangs) {
   parts.Complain(parts.At(0, 0), parts.At(0, 1));
   ASSERT_TRUE(parts.faults.doubt());
   parts.Apply(1);
-  parts.Wait(2 * kDoubtLimit);
+  parts.Wait(2 * TimeoutsOf(kPeerTimeoutDefault).doubt);
   parts.faults.EndDoubtfulStep(0);
   EXPECT_TRUE(parts.lifecycle.active()) << "the step ended, so nothing was broken";
   EXPECT_FALSE(parts.faults.doubt());

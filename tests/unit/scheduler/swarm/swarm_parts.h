@@ -94,7 +94,8 @@ struct SwarmParts : Lifecycle::Owner {
   Lifecycle lifecycle{config, &journal, reaction, this};
   Membership membership{config, kSecret, &journal, &members, &plan, &lifecycle, false, &reaction};
   Newcomers newcomers{config, initial, &members, &plan, &lifecycle, &reaction};
-  MemberFaults faults{members, history, reaction, &plan, &lifecycle};
+  MemberFaults faults{
+      TimeoutsOf(config.peer_timeout), members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
   ClosingCheckpoint closing{config, initial, plan, &journal, &lifecycle, &reaction};

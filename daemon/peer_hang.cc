@@ -1,0 +1,90 @@
+// A peer part of which hangs (a GPU, a disk, a library): it gives its stage up at once, and takes
+// none until what hangs has ended. Its control thread lives, and so nobody else would notice.
+
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <utility>
+
+#include "common/exit_code.h"
+#include "common/log.h"
+#include "common/units.h"
+#include "daemon/peer_daemon.h"
+
+namespace shoal::daemon {
+namespace {
+
+// For the farewell to leave the machine.
+constexpr Duration kFarewellTime = std::chrono::milliseconds(50);
+
+constexpr Duration kFlushMax = std::chrono::seconds(5);
+
+}  // namespace
+
+// To the scheduler it is lost, and who shares its stage goes on with what they hold. Posted: the
+// stage reports this while it runs.
+void PeerDaemon::OnStageHangs(const std::string& what) {
+  SHOAL_ASSERT_ON(*control_);
+  SHOAL_LOG(kError, "daemon", "stage.hangs", {"what", what});
+  control_->Post("daemon.hangs", [this, what] {
+    if (!hang_.empty() || state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+    hang_ = what;
+    control::v1::PeerMessage message;
+    message.mutable_leaving()->set_reason("as it hangs: " + what);
+    connection_->Tell(std::move(message));
+    EndStage();
+    FinishHandover();
+    AwaitEndOfHang();
+    ChangeState(PeerState::kJoining, what);
+    control_->PostAfter("daemon.hangs", kFarewellTime, [this] { Rejoin(); });
+  });
+}
+
+// What was posted behind the operation that hangs runs when that has ended.
+void PeerDaemon::AwaitEndOfHang() {
+  auto left = std::make_shared<int>(3);
+  for (Executor* const executor : {compute_.get(), codec_.get(), store_.get()}) {
+    executor->Post("daemon.alive", [this, left] {
+      control_->Post("daemon.alive", [this, left] {
+        if (--*left > 0) return;
+        SHOAL_LOG(kInfo, "daemon", "stage.hangs_no_more", {"what", hang_});
+        hang_.clear();
+        if (state_ == PeerState::kPaused && !paused_) Rejoin();
+      });
+    });
+  }
+}
+
+// A new hello says whether this peer takes a stage.
+void PeerDaemon::Rejoin() {
+  SHOAL_ASSERT_ON(*control_);
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped || invite_text_.empty())
+    return;
+  ChangeState(PeerState::kJoining, hang_.empty() ? "what hung has ended" : hang_);
+  connection_->Open(invite_);
+}
+
+// A thread that hangs cannot be joined. What the store keeps is written first.
+void PeerDaemon::EndIfHanging() {
+  if (!control_ || !store_) return;
+  std::promise<bool> asked;
+  control_->Post("daemon.hangs", [this, &asked] { asked.set_value(!hang_.empty()); });
+  if (!asked.get_future().get()) return;
+  auto flushed = std::make_shared<std::promise<void>>();
+  store_->Post("daemon.flush", [this, flushed] {
+    if (delta_store_) (void)delta_store_->Flush();
+    flushed->set_value();
+  });
+  flushed->get_future().wait_for(kFlushMax);
+  SHOAL_LOG(kError, "daemon", "ended_while_hanging", {"flushed_within", FormatDuration(kFlushMax)});
+  std::_Exit(static_cast<int>(ExitCode::kFailure));
+}
+
+std::string PeerDaemon::PauseReason() const {
+  SHOAL_ASSERT_ON(*control_);
+  if (paused_) return "paused by its user; `shoal resume` ends that";
+  return "takes no stage, as it hangs: " + hang_ +
+         "; it goes on by itself when that ends, or start shoald again";
+}
+
+}  // namespace shoal::daemon
