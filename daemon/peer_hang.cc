@@ -14,8 +14,9 @@
 namespace shoal::daemon {
 namespace {
 
-// For the farewell to leave the machine.
-constexpr Duration kFarewellTime = std::chrono::milliseconds(50);
+// For the farewell to leave the machine, and for the others to go on without this peer: who says
+// hello while it still has a place in the plan is taken for another loss.
+constexpr Duration kFarewellTime = std::chrono::seconds(2);
 
 constexpr Duration kFlushMax = std::chrono::seconds(5);
 
