@@ -16,7 +16,7 @@
 
 #include "common/clock.h"
 #include "common/status.h"
-#include "net/objects/object_store.h"
+#include "net/objects/object_store_options.h"
 
 namespace shoal::net {
 

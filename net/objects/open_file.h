@@ -3,14 +3,12 @@
 #ifndef SHOAL_NET_OBJECTS_OPEN_FILE_H_
 #define SHOAL_NET_OBJECTS_OPEN_FILE_H_
 
-#include <unistd.h>
-
 namespace shoal::net {
 
 class OpenFile {
  public:
   explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() { ::close(fd_); }
+  ~OpenFile();
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   int fd() const { return fd_; }

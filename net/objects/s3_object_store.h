@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "net/objects/object_store.h"
+#include "net/objects/object_store_options.h"
 
 namespace shoal::net {
 

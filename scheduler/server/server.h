@@ -18,9 +18,11 @@
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/run_store.h"
+#include "scheduler/server/store_access.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -36,7 +38,8 @@ class SchedulerServer {
   // thread when the server wants to end: OK after an order, else the reason.
   static Result<std::unique_ptr<SchedulerServer>> Open(const RunConfig& config,
                                                        std::function<void(Status)> on_stop,
-                                                       History history = History::kKeep);
+                                                       History history = History::kKeep,
+                                                       const StoreAccess& access = {});
   ~SchedulerServer();  // ordered stop; not on a thread of the server
 
   // Constant. Thread: main.
@@ -59,6 +62,7 @@ class SchedulerServer {
   Status Listen();
   Status ListenForPeers(const std::string& secret);
   Status WriteFiles();
+  Status OpenMirror(const StoreAccess& access);
   net::ControlServerHandlers ControlHandlers();
 
   // Thread: control.
@@ -72,6 +76,8 @@ class SchedulerServer {
   std::vector<control::v1::ArtefactRef> Kept() const;
   void Prune();
   void BeginPlan(const PlanOut& plan);
+  void Mirror();
+  void Release(const CheckpointCopy& copy);
   void TickAgain();
   ServerView MakeServerView() const;
   std::string MakeStatusJson() const;
@@ -100,6 +106,7 @@ class SchedulerServer {
   std::unique_ptr<SwarmState> state_;  // control
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
+  std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store
   std::unique_ptr<net::ControlServer> peers_;
   std::unique_ptr<net::LocalServer> local_;
   std::unique_ptr<net::HttpServer> http_;

@@ -72,7 +72,8 @@ class Refused(Exception):
 class Store:
     """What all connections share."""
 
-    def __init__(self, bucket="bucket", key_id="key", secret="secret", region="us-east-1", token=""):
+    def __init__(self, bucket="bucket", key_id="key", secret="secret", region="us-east-1",
+                 token=""):
         self.bucket, self.key_id, self.secret = bucket, key_id, secret
         self.region, self.token = region, token
         self.lock = threading.Lock()
@@ -101,7 +102,8 @@ class Store:
 
     def check(self, method, target, headers, body):
         """Raises Refused unless the request is signed as it should be."""
-        match = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, "
+        match = re.fullmatch(r"AWS4-HMAC-SHA256 "
+                             r"Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, "
                              r"SignedHeaders=([\w;-]+), Signature=([0-9a-f]{64})",
                              headers.get("authorization", ""))
         if not match:
@@ -121,7 +123,7 @@ class Store:
         must = {"host", "x-amz-date", "x-amz-content-sha256"}
         must |= {name for name in headers if name.startswith("x-amz-")}
         if signed != sorted(signed) or not must <= set(signed):
-            raise Refused(403, "AccessDenied", f"headers are not signed: {must - set(signed)}")
+            raise Refused(403, "AccessDenied", f"not signed: {must - set(signed)}")
         if headers.get("x-amz-security-token", "") != self.token:
             raise Refused(403, "InvalidToken")
         payload = headers["x-amz-content-sha256"]

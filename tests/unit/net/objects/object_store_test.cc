@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "net/objects/open_object_store.h"
 #include "tests/support/s3_server.h"
 #include "tests/support/temporary_folder.h"
 

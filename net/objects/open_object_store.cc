@@ -1,4 +1,4 @@
-#include "net/objects/object_store.h"
+#include "net/objects/open_object_store.h"
 
 #include <algorithm>
 #include <thread>
