@@ -111,7 +111,7 @@ std::string StoreText(const Json& store) {
   }
   if (At(store, "pendingStep").is_number()) {
     text += ", step " + std::to_string(Whole(store, "pendingStep")) + " " +
-            net::RunLabel("store.state", Text(store, "state"));
+            net::RunLabel("checkpointStore.state", Text(store, "state"));
   }
   if (const std::string failure = Text(store, "lastFailure"); !failure.empty()) {
     text += "; " + Yellow("last failure") + ": " + failure;
@@ -140,8 +140,8 @@ Result<std::string> SwarmView(const std::string& status_json) {
   rows.push_back({RowName("swarm.progress"), progress});
   rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
                   "step " + std::to_string(Whole(run, "checkpointStep"))});
-  if (const std::string stored = StoreText(At(json, "store")); !stored.empty()) {
-    rows.push_back({"  " + net::RunLabel("store.step"), stored});
+  if (const std::string stored = StoreText(At(json, "checkpointStore")); !stored.empty()) {
+    rows.push_back({"  " + net::RunLabel("checkpointStore.step"), stored});
   }
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
     rows.push_back({"  " + net::RunLabel("run.losses[]"), curve});

@@ -38,8 +38,8 @@ class CheckpointMirror {
   void NoteFailure(const Status& status);
   MirrorView view() const;
 
-  // Ends what is on its way, which may take a second. What was posted to control before may still
-  // run, so control outlives it. Thread: control, or the owner's once control has ended.
+  // Ends what is on its way, which may take a second; what was posted to control before still runs.
+  // Thread: any but its own, while nobody else calls it.
   void Stop();
 
  private:

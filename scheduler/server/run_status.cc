@@ -159,7 +159,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
                                   {"backward", config.backward},
                                   {"replica", config.replica_method}}},
           {"consistency", ConsistencyValues(view)},
-          {"store", StoreValues(server.mirror)},
+          {"checkpointStore", StoreValues(server.mirror)},
           {"traffic", StatusObject{{"sentWireBytes", control.sent_wire_bytes},
                                    {"receivedWireBytes", control.received_wire_bytes},
                                    {"artefactSentBytes", control.artefact_sent_bytes},

@@ -63,8 +63,10 @@ class MirrorTest(harness.SwarmTest):
         wait_for(lambda: swarm.status(check=False), 60, "the scheduler answers")
 
     def wait_store(self, swarm, check, what):
-        return wait_for(lambda: (lambda s: s if check(s) else None)(swarm.status()["store"]), 60,
-                        what)
+        def look():
+            store = swarm.status()["checkpointStore"]
+            return store if check(store) else None
+        return wait_for(look, 60, what)
 
     def restore(self, swarm, store, *flags, check=True):
         """Into a new folder, from which the swarm's scheduler is started next."""
@@ -73,18 +75,23 @@ class MirrorTest(harness.SwarmTest):
         return run("shoal", "swarm", "restore", store["store"], "--dir", swarm.run_folder, *more,
                    *flags, env={**harness.os.environ, **KEYS}, check=check)
 
-    def take_over(self, swarm, peers=("p0", "p1")):
-        """The restored run is served, and its peers come with the new invite."""
+    def take_over(self, swarm, peers_live=False):
+        """The restored run is served, and its peers come with the new invite: processes that are
+        started again on the folders that they left, or those that still run."""
         swarm.scheduler = Daemon("shoal-scheduler", ["--config", swarm.run_folder / "run.toml"],
                                  swarm.folder / "scheduler2.log", env=KEYS)
         wait_for(lambda: swarm.status(check=False), 60, "the new scheduler answers")
-        for name in peers:
-            swarm.start_peer(name)
+        for name in ("p0", "p1"):
+            if peers_live:
+                run("shoal", "join", f"file:{swarm.run_folder}/invite", "--no-start", "--dir",
+                    swarm.peer_folder(name))
+            else:
+                swarm.start_peer(name)
 
-    def lose_the_machine(self, swarm):
-        """SIGKILL, and its disk is gone; so are the peers, model and data."""
+    def lose_the_machine(self, swarm, peers_live):
+        """SIGKILL, and its disk is gone; so are model and data, and the peers' processes."""
         swarm.scheduler.kill()
-        for daemon in swarm.peers.values():
+        for daemon in swarm.peers.values() if not peers_live else ():
             daemon.kill()
         shutil.rmtree(swarm.run_folder)
         shutil.rmtree(self.folder / "model")
@@ -94,13 +101,13 @@ class MirrorTest(harness.SwarmTest):
         return {"model": shutil.copytree(harness.model(), self.folder / "model"),
                 "data": Path(shutil.copy(harness.data(), self.folder / "data.shoal"))}
 
-    def train_and_lose(self, swarm, step):
+    def train_and_lose(self, swarm, step, peers_live=False):
         self.start_scheduler(swarm)
         for name in ("p0", "p1"):
             swarm.start_peer(name)
         self.wait_store(swarm, lambda s: (s["step"] or 0) >= step, f"step {step} is stored")
         before = swarm.run()
-        self.lose_the_machine(swarm)
+        self.lose_the_machine(swarm, peers_live)
         return before
 
     def finish(self, swarm, before):
@@ -142,10 +149,10 @@ class MirrorTest(harness.SwarmTest):
             self.assertEqual(len(server.store.puts), len(set(server.store.puts)), "sent once each")
             swarm.stop()
 
-    def test_a_folder_is_a_store_and_damage_costs_one_checkpoint(self):
+    def test_live_peers_follow_and_damage_costs_one_checkpoint(self):
         store = {"store": f"file://{self.folder}/disk"}
         with self.swarm(store, steps=60, **self.own_model()) as swarm:
-            before = self.train_and_lose(swarm, 20)
+            before = self.train_and_lose(swarm, 20, peers_live=True)
             disk = self.folder / "disk"
             manifests = sorted((disk / "manifests").iterdir())
             self.assertEqual(len(manifests), 2)
@@ -158,7 +165,7 @@ class MirrorTest(harness.SwarmTest):
             said = self.restore(swarm, store)
             self.assertIn(f"the checkpoint of step {new['step']} cannot be taken", said.stderr)
             self.assertIn(f"after step {old['step']} into", said.stdout)
-            self.take_over(swarm)
+            self.take_over(swarm, peers_live=True)
             self.finish(swarm, before)
             swarm.stop()
 
