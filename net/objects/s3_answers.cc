@@ -2,6 +2,7 @@
 
 #include <expat.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <functional>
@@ -28,6 +29,8 @@ class Reader {
   Status Read(std::string_view xml) {
     XML_Parser parser = parser_.get();
     if (parser == nullptr) return ResourceExhausted("no memory for an XML parser");
+    // Some services send spaces while they work, so that the connection stays.
+    xml.remove_prefix(std::min(xml.find_first_not_of(" \r\n\t"), xml.size()));
     if (xml.size() > kAnswerBytesMax) return DataLoss("the answer is too large");
     XML_SetUserData(parser, this);
     XML_SetElementHandler(parser, &Begin, &End);

@@ -70,10 +70,11 @@ Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& 
                                                                History history,
                                                                const StoreAccess& access) {
   std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
+  SHOAL_ASSIGN_OR_RETURN(Store store, server->OpenStore(access));
   SHOAL_RETURN_IF_ERROR(server->Prepare(history));
   SHOAL_RETURN_IF_ERROR(server->Listen());
-  SHOAL_RETURN_IF_ERROR(server->OpenMirror(access));
   SHOAL_RETURN_IF_ERROR(server->WriteFiles());
+  server->StartMirror(std::move(store));
   server->OnControl([&] { server->TickAgain(); });
   return server;
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "net/control/control.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
+#include "net/objects/object_store.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
@@ -62,7 +64,13 @@ class SchedulerServer {
   Status Listen();
   Status ListenForPeers(const std::string& secret);
   Status WriteFiles();
-  Status OpenMirror(const StoreAccess& access);
+  // What was opened for it; null: the run has no store.
+  struct Store {
+    std::unique_ptr<net::ObjectStore> objects;
+    std::stop_source stop;
+  };
+  Result<Store> OpenStore(const StoreAccess& access) const;
+  void StartMirror(Store store);
   net::ControlServerHandlers ControlHandlers();
 
   // Thread: control.

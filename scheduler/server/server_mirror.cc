@@ -10,20 +10,25 @@
 
 namespace shoal::scheduler {
 
-Status SchedulerServer::OpenMirror(const StoreAccess& access) {
+Result<SchedulerServer::Store> SchedulerServer::OpenStore(const StoreAccess& access) const {
+  Store store;
   // A run that only measures has nothing to outlive its machine for.
-  if (config_.store.empty() || config_.without_weights) return Status::Ok();
-  std::stop_source stop;
-  auto store = OpenStoreOf(config_, access, stop.get_token());
-  if (!store.ok()) return store.status().WithContext("[checkpoint] store");
+  if (config_.store.empty() || config_.without_weights) return store;
+  auto objects = OpenStoreOf(config_, access, store.stop.get_token());
+  if (!objects.ok()) return objects.status().WithContext("[checkpoint] store");
+  store.objects = *std::move(objects);
+  return store;
+}
+
+void SchedulerServer::StartMirror(Store store) {
+  if (store.objects == nullptr) return;
   OnControl([&] {
     mirror_ = std::make_unique<CheckpointMirror>(
-        *std::move(store), stop, NewThreadExecutor("mirror"), control_.get(),
+        std::move(store.objects), store.stop, NewThreadExecutor("mirror"), control_.get(),
         [this](const CheckpointCopy& copy) { Release(copy); });
     mirror_->Probe(config_.run, state_->View(SystemClock().Now()).generation);
     Mirror();  // what was under way when the scheduler ended
   });
-  return Status::Ok();
 }
 
 void SchedulerServer::Mirror() {

@@ -61,6 +61,8 @@ TEST(S3AnswersTest, ReadsUploadsAndErrors) {
                                "</InitiateMultipartUploadResult>")
                    .ok());
   EXPECT_TRUE(ParseS3Completed("<CompleteMultipartUploadResult/>").ok());
+  EXPECT_TRUE(
+      ParseS3Completed(" \r\n<?xml version=\"1.0\"?><CompleteMultipartUploadResult/>").ok());
   EXPECT_EQ(ParseS3Completed("<Error><Code>InternalError</Code></Error>").code(),
             StatusCode::kUnavailable);
   const S3Error error = ParseS3Error(
