@@ -207,8 +207,8 @@ Status S3ObjectStore::PutParts(const std::string& key, int fd, std::uint64_t siz
   Status status;
   for (std::uint64_t offset = 0; offset < size && status.ok(); offset += part) {
     auto etag = PutPart(key, id, etags.size() + 1, fd, offset, std::min(part, size - offset), path);
-    if (etag.ok()) etags.push_back(*std::move(etag));
     status = etag.status();
+    if (etag.ok()) etags.push_back(*std::move(etag));
   }
   if (status.ok()) status = Join(key, id, etags);
   if (status.ok() || options_.stop.stop_requested()) return status;

@@ -110,6 +110,7 @@ std::vector<storage::ArtefactRef> StoredRun::Blobs() const {
     for (const storage::ArtefactRef& file : *files) blobs.emplace(file.hash, file);
   }
   std::vector<storage::ArtefactRef> list;
+  list.reserve(blobs.size());
   for (auto& [hash, file] : blobs) list.push_back(std::move(file));
   return list;
 }

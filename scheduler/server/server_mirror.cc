@@ -45,9 +45,10 @@ void SchedulerServer::Mirror() {
   // Behind the event of the checkpoint, which the store has then.
   store_->Post("mirror.copy", [this, run = std::move(run)]() mutable {
     auto made = MakeCheckpointCopy(config_.directory, std::move(run), disk_.get());
+    const Status status = made.status();
     std::shared_ptr<const CheckpointCopy> copy;
     if (made.ok()) copy = std::make_shared<const CheckpointCopy>(*std::move(made));
-    control_->Post("mirror.offer", [this, copy, status = made.status()] {
+    control_->Post("mirror.offer", [this, copy, status] {
       if (stopping_) return;
       if (copy) return mirror_->Offer(copy);
       mirror_->NoteFailure(status.WithContext("the checkpoint cannot be copied"));
