@@ -8,7 +8,8 @@ As a program it prints its port, then obeys the lines of standard input and answ
     fail KIND COUNT [METHOD]   the next COUNT requests (of METHOD; "POST?uploadId": of that query)
                                fail: a status such as 503, "cut" (the connection ends in the midst
                                of the answer, or before a body was taken), "lost" (it is done, and
-                               the answer is lost), "damage" (a byte of the answer is another),
+                               the answer is lost), "hang" (no answer comes), "damage" (a byte of
+                               the answer is another),
                                "join" (an answer 200 that says that joining failed)
     counts                     JSON: requests by method, bytes taken, uploads not ended
     page N                     keys in a page of a listing
@@ -33,6 +34,7 @@ from xml.sax.saxutils import escape
 
 EMPTY = hashlib.sha256(b"").hexdigest()
 SKEW_S = 15 * 60
+HANG_S = 60
 
 
 def encode(text, slash=""):
@@ -230,6 +232,10 @@ class Handler(BaseHTTPRequestHandler):
         store = self.store
         size = int(self.headers.get("Content-Length", 0))
         failure = store.take_failure(self.command, self.path)
+        if failure == "hang":
+            time.sleep(HANG_S)
+            self.close_connection = True
+            return
         if failure == "cut" and self.command in ("PUT", "POST"):
             self.rfile.read(size // 2)
             self.close_connection = True

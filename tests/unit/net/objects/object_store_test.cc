@@ -227,6 +227,18 @@ TEST_F(S3ObjectStoreTest, WhatPassesIsTriedAgain) {
   }
 }
 
+TEST_F(S3ObjectStoreTest, AServerThatStandsStillIsAskedAgain) {
+  ObjectStoreOptions options = S3Options(server_);
+  options.stall = std::chrono::seconds(1);
+  const auto store = MustOpen(options);
+  server_.Tell("fail hang 1");
+  const Status put = store->PutBytes("a", "x");
+  EXPECT_TRUE(put.ok()) << put.ToString();
+  options.tries = 1;
+  server_.Tell("fail hang 1");
+  EXPECT_EQ(MustOpen(options)->Head("a").status().code(), StatusCode::kUnavailable);
+}
+
 TEST_F(S3ObjectStoreTest, ItGivesUpInTheEndAndWaitsLongerEachTime) {
   ObjectStoreOptions options = S3Options(server_);
   std::vector<Duration> waits;
