@@ -47,6 +47,12 @@ struct SwarmInitOptions {
   std::uint64_t steps = 0;
 };
 ExitCode SwarmInit(const SwarmInitOptions& options);
+struct SwarmRestoreOptions {
+  std::string store, directory, endpoint, region;  // endpoint, region: may be empty
+  bool plain_http = false;
+};
+// shoal-scheduler does it: it replaces this process.
+ExitCode SwarmRestore(const SwarmRestoreOptions& options);
 ExitCode SwarmStatus(const Target& target);
 // Of the history in the run's folder, whether its scheduler runs or not. Failure: the ledger is
 // wrong. `sample`: also say who counted that row of the data.

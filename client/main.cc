@@ -34,6 +34,7 @@ struct Parsed {
   DemoOptions demo;
   ChaosOptions chaos;
   SwarmInitOptions init;
+  SwarmRestoreOptions restore;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       store_run;
@@ -284,10 +285,29 @@ std::vector<CLI::App*> AddReports(CLI::App* swarm, Parsed* p) {
   return {audit, events};
 }
 
+void AddSwarmRestore(CLI::App* swarm, Parsed* p) {
+  CLI::App* restore =
+      Add(swarm, p, "restore",
+          "Make a new folder of a run from its copy in a store, to go on with it on this machine",
+          [p] { return SwarmRestore(p->restore); });
+  restore
+      ->add_option("store", p->restore.store,
+                   "What run.toml has as [checkpoint] store: s3://BUCKET/PREFIX or file:///FOLDER")
+      ->required();
+  restore->add_option("--dir", p->restore.directory, "Folder to make")->required();
+  restore->add_option("--endpoint", p->restore.endpoint,
+                      "S3-compatible service, like https://s3.example.org; without it Amazon's");
+  restore->add_option("--region", p->restore.region,
+                      "Region that requests are signed for; without it us-east-1");
+  restore->add_flag("--plain-http", p->restore.plain_http,
+                    "Let --endpoint be http:// on another machine");
+}
+
 void AddSwarmCommands(CLI::App* app, Parsed* p) {
   CLI::App* swarm = app->add_subcommand("swarm", "Manage a run, on the scheduler's machine");
   swarm->require_subcommand(1);
   AddSwarmInit(swarm, p);
+  AddSwarmRestore(swarm, p);
   const auto of_run = [p](CLI::App* command) {
     command->add_option("--dir", p->swarm.directory, "Folder of the run")->required();
     command->add_flag("--json", p->swarm.json, "Print one JSON object to standard output");

@@ -140,6 +140,17 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   return ExitCode::kOk;
 }
 
+ExitCode SwarmRestore(const SwarmRestoreOptions& options) {
+  std::vector<std::string> arguments = {"--restore", options.store, "--dir",
+                                        AbsolutePath(options.directory)};
+  if (!options.endpoint.empty()) {
+    arguments.insert(arguments.end(), {"--endpoint", options.endpoint});
+  }
+  if (!options.region.empty()) arguments.insert(arguments.end(), {"--region", options.region});
+  if (options.plain_http) arguments.push_back("--plain-http");
+  return RunProgram(arguments, "shoal-scheduler");
+}
+
 ExitCode SwarmStatus(const Target& target) {
   const Result<std::string> json = net::LocalStatus(Socket(target), kStatusTimeout);
   if (!json.ok()) return NotRunning(target, json.status());

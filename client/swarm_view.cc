@@ -101,6 +101,24 @@ std::string MemberTimeTable(const Json& run_status) {
   return rows.size() > 1 ? FormatTable(rows) : "";
 }
 
+// Where a copy of the newest checkpoint is, or why it is not; "" without a store.
+std::string StoreText(const Json& store) {
+  const std::string address = Text(store, "address");
+  if (address.empty()) return "";
+  std::string text = "nothing in " + address;
+  if (At(store, "step").is_number()) {
+    text = "step " + std::to_string(Whole(store, "step")) + " in " + address;
+  }
+  if (At(store, "pendingStep").is_number()) {
+    text += ", step " + std::to_string(Whole(store, "pendingStep")) + " " +
+            net::RunLabel("checkpointStore.state", Text(store, "state"));
+  }
+  if (const std::string failure = Text(store, "lastFailure"); !failure.empty()) {
+    text += "; " + Yellow("last failure") + ": " + failure;
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<std::string> SwarmView(const std::string& status_json) {
@@ -122,6 +140,9 @@ Result<std::string> SwarmView(const std::string& status_json) {
   rows.push_back({RowName("swarm.progress"), progress});
   rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
                   "step " + std::to_string(Whole(run, "checkpointStep"))});
+  if (const std::string stored = StoreText(At(json, "checkpointStore")); !stored.empty()) {
+    rows.push_back({"  " + net::RunLabel("checkpointStore.step"), stored});
+  }
   if (const std::string curve = Sparkline(Losses(At(run, "losses")), 40); !curve.empty()) {
     rows.push_back({"  " + net::RunLabel("run.losses[]"), curve});
   }

@@ -110,6 +110,25 @@ constexpr StatusField kFields[] = {
     Text("consistency.lastRefused", "Whose loss or norm was refused last, and why."),
     Text("consistency.warning", "What the organiser should look at."),
 
+    Object("checkpointStore", "Copies of complete checkpoints in the store of run.toml."),
+    Text("checkpointStore.address",
+         "Store that complete checkpoints are copied to; empty: there is none."),
+    Text("checkpointStore.state", "What the copying does.")
+        .Values("idle; uploading; waiting=waits to try again")
+        .Metric("shoal_checkpoint_store_state", "", "1 for what the copying of checkpoints does."),
+    Number("checkpointStore.step", kNone,
+           "Steps in the newest checkpoint there; null: none is known.")
+        .Label("stored")
+        .Metric("shoal_checkpoint_store_step"),
+    Number("checkpointStore.pendingStep", kNone,
+           "Steps in the checkpoint that is being copied; null: there is none."),
+    Number("checkpointStore.sentBytes", kBytes,
+           "Bytes sent to the store since the scheduler was started.")
+        .Metric("shoal_checkpoint_store_sent_bytes_total"),
+    Number("checkpointStore.failures", kNone, "Tries to copy a checkpoint that failed.")
+        .Metric("shoal_checkpoint_store_failures_total"),
+    Text("checkpointStore.lastFailure", "Why the last try failed; empty: it did not."),
+
     Object("traffic", "Bytes between scheduler and peers."),
     Number("traffic.sentWireBytes", kBytes, "Wire bytes sent to peers.")
         .Metric("shoal_control_sent_bytes_total"),

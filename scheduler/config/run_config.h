@@ -70,6 +70,10 @@ struct RunConfig {
   std::string status_listen = "127.0.0.1:8780";
   bool status_allow_remote = false;
   Duration peer_timeout = kPeerTimeoutDefault;
+  // [checkpoint]
+  std::string store;  // where complete checkpoints are copied to; empty: nowhere
+  std::string store_endpoint, store_region = "us-east-1";
+  bool store_plain_http = false;
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;

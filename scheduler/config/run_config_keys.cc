@@ -4,6 +4,7 @@
 
 #include "model/families/adapter_config.h"
 #include "net/base/host_port.h"
+#include "net/objects/object_address.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
@@ -147,6 +148,29 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "other timeouts follow from it: shoal doctor prints them");
 }
 
+void AddStoreKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
+  const auto add = [&](std::string_view name, RunConfigKey::Target target, std::string_view help) {
+    keys->push_back({"checkpoint", name, target, 0, 0, "", help});
+  };
+  add("store", &c->store,
+      "where complete checkpoints are copied to, so that the run outlives this machine: "
+      "s3://BUCKET/PREFIX or file:///FOLDER; empty: nowhere");
+  add("endpoint", &c->store_endpoint,
+      "of an S3-compatible service, like https://s3.example.org; empty: Amazon's of the region");
+  add("region", &c->store_region, "that requests to the store are signed for");
+  add("plain_http", &c->store_plain_http,
+      "let the endpoint be http:// on another machine: whoever is on the way reads the model");
+}
+
+Status CheckStore(const RunConfig& c) {
+  if (c.store.empty()) return Status::Ok();
+  SHOAL_ASSIGN_OR_RETURN(const net::ObjectAddress address, net::ParseObjectAddress(c.store));
+  if (address.bucket.empty()) return Status::Ok();
+  return net::ParseObjectEndpoint(c.store_endpoint, c.store_region, c.store_plain_http)
+      .status()
+      .WithContext("[checkpoint] endpoint, region");
+}
+
 }  // namespace
 
 std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
@@ -154,6 +178,7 @@ std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
   AddRunKeys(config, &keys);
   AddAdapterKeys(config, &keys);
   AddTrainingKeys(config, &keys);
+  AddStoreKeys(config, &keys);
   return keys;
 }
 
@@ -218,6 +243,7 @@ Status CheckRunConfig(const RunConfig& c) {
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
   SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
+  SHOAL_RETURN_IF_ERROR(CheckStore(c));
   for (const auto& [key, text] :
        {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
     if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {

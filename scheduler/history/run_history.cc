@@ -134,6 +134,17 @@ Status RunHistory::On(const RunReleased&) {
   return Status::Ok();
 }
 
+// Nobody is where the newest plan put it, and what peers hold is of steps that are not known here.
+Status RunHistory::On(const RunRestored& event) {
+  if (event.generation <= generation_ || event.step != checkpoint_.step) {
+    return DataLoss("the run was restored from a copy of something else");
+  }
+  generation_ = event.generation;
+  hosts_.clear();
+  counting_ = {step_, {}};
+  return Status::Ok();
+}
+
 Status RunHistory::On(const RunFinished&) { return Status::Ok(); }
 
 }  // namespace shoal::scheduler

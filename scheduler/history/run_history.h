@@ -82,6 +82,7 @@ class RunHistory {
   Status On(const RunHeld& event);
   Status On(const RunReleased& event);
   Status On(const RunFinished& event);
+  Status On(const RunRestored& event);
 
   const std::uint64_t config_hash_;
   std::optional<SampleOrder> sample_order_;

@@ -39,6 +39,7 @@ class Timeline {
   void On(const CheckpointMade& event);
   void On(const RunHeld& event);
   void On(const RunReleased&);
+  void On(const RunRestored& event);
   void On(const RunFinished& event) { New(Kind::kFinished).step = event.steps; }
   template <typename Other>
   void On(const Other&) {}
@@ -73,6 +74,14 @@ TimelineEntry& Timeline::New(Kind kind) {
 void Timeline::On(const SchedulerStarted&) {
   New(Kind::kScheduler);
   if (std::exchange(running_, false)) checkpoint_at_end_ = checkpoint_;
+}
+
+void Timeline::On(const RunRestored& event) {
+  New(Kind::kRestored).step = event.step;
+  running_ = false;
+  checkpoint_at_end_ = checkpoint_;
+  end_.reset();
+  stepped_.reset();
 }
 
 void Timeline::On(const MemberCame& event) {
@@ -209,6 +218,7 @@ std::string_view TimelineKindName(TimelineEntry::Kind kind) {
   switch (kind) {
     case Kind::kBegan: return "began";
     case Kind::kScheduler: return "scheduler";
+    case Kind::kRestored: return "restored";
     case Kind::kJoined: return "joined";
     case Kind::kLeft: return "left";
     case Kind::kRepair: return "generation";

@@ -50,6 +50,7 @@ struct TimelineEntry {
   enum class Kind : std::uint8_t {
     kBegan,      // the run
     kScheduler,  // was started again
+    kRestored,   // the run, from a copy of its checkpoint of `step`
     kJoined,     // `peer`, `name`
     kLeft,       // the same, `text`: why
     kRepair,     // a generation began at `step`, the first one among them

@@ -90,6 +90,9 @@ Json ToJson(const CheckpointMade& e) {
 }
 Json ToJson(const RunHeld& e) { return {{"type", "held"}, {"reason", e.reason}}; }
 Json ToJson(const RunReleased&) { return {{"type", "released"}}; }
+Json ToJson(const RunRestored& e) {
+  return {{"type", "restored"}, {"step", e.step}, {"generation", e.generation}};
+}
 Json ToJson(const RunFinished& e) { return {{"type", "finished"}, {"steps", e.steps}}; }
 
 Result<StoredEvent> CheckpointFrom(const Json& json) {
@@ -206,6 +209,7 @@ Result<StoredEvent> FromJson(const Json& json) {
   if (type == "held") return StoredEvent(RunHeld{json.at("reason").get<std::string>()});
   if (type == "released") return StoredEvent(RunReleased{});
   if (type == "finished") return StoredEvent(RunFinished{number("steps")});
+  if (type == "restored") return StoredEvent(RunRestored{number("step"), number("generation")});
   return DataLoss("unknown event type '" + type + "'");
 }
 

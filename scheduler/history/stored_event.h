@@ -33,6 +33,13 @@ struct SampleOrder {
   bool operator==(const SampleOrder&) const = default;
 };
 struct RunStarted {};
+// The history up to here comes from a copy (scheduler/mirror/run_restore.h), which holds the
+// checkpoint of `step`; what came later is not known. Generations go on behind `generation`, above
+// any that peers may have seen.
+struct RunRestored {
+  std::uint64_t step = 0;
+  std::uint64_t generation = 0;
+};
 // The scheduler was started on this log again.
 struct SchedulerStarted {};
 // A member connected, or is gone. `unstored`: comings and goings before it that were too many to be
@@ -104,7 +111,7 @@ struct RunFinished {
 using StoredEvent =
     std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame, MemberGone,
                  PlanMade, PipelinesCount, GenerationEnded, LossesKnown, HeldOutMeasured,
-                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished>;
+                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished, RunRestored>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

@@ -1,8 +1,11 @@
 // shoal-scheduler: opens a run and serves it until it is told to stop.
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <optional>
@@ -20,9 +23,11 @@
 #include "dataset/prepared_data.h"
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
+#include "scheduler/mirror/run_restore.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_report.h"
 #include "scheduler/server/server.h"
+#include "scheduler/server/store_access.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -33,6 +38,8 @@ struct Flags {
   bool print_config = false, print_size = false, print_replica = false;
   bool forget_history = false, without_weights = false;
   bool print_audit = false, print_events = false;
+  std::string restore, endpoint, region = "us-east-1";
+  bool plain_http = false;
   std::optional<std::uint64_t> sample;
   std::size_t last = 0;
 
@@ -57,6 +64,23 @@ void AddReports(CLI::App* app, Flags* flags) {
           ->excludes(audit);
   app->add_option("--last", flags->last, "So many of --print-events, the newest; 0: all")
       ->needs(events);
+}
+
+void AddRestore(CLI::App* app, Flags* flags) {
+  CLI::Option* restore = app->add_option(
+      "--restore", flags->restore,
+      "Make the new folder --dir from the newest whole copy of a run in this store, "
+      "s3://BUCKET/PREFIX or file:///FOLDER, then end");
+  app->add_option("--endpoint", flags->endpoint,
+                  "S3-compatible service of --restore; without it Amazon's of the region")
+      ->needs(restore);
+  app->add_option("--region", flags->region, "Region that requests of --restore are signed for")
+      ->capture_default_str()
+      ->needs(restore);
+  app->add_flag(
+         "--plain-http", flags->plain_http,
+         "Let --endpoint be http:// on another machine: whoever is on the way reads the model")
+      ->needs(restore);
 }
 
 // Nothing: go on. Otherwise the exit code of the program.
@@ -89,6 +113,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   app.add_option("--memory", flags->memory,
                  "Memory of a peer for a stage, for what --print-size says");
   AddReports(&app, flags);
+  AddRestore(&app, flags);
   // Not for people: who measures starts peers whose stages need no weights.
   app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
       ->group("");
@@ -97,6 +122,10 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+  }
+  if (!flags->restore.empty()) {
+    if (!flags->directory.empty()) return std::nullopt;
+    return Fail(ExitCode::kUsage, "--restore needs --dir, the folder to make");
   }
   if (flags->config.empty() && !flags->print_config &&
       !(flags->report() && !flags->directory.empty())) {
@@ -176,11 +205,62 @@ void Greet(const SchedulerServer& server) {
             << std::endl;
 }
 
+std::uint64_t UnixMilliseconds() {
+  const auto since = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(ms, 0));
+}
+
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// Keys are in no file of ours.
+StoreAccess ReadStoreAccess() {
+  StoreAccess access;
+  access.credentials.key_id = Variable("AWS_ACCESS_KEY_ID");
+  access.credentials.secret_key = Variable("AWS_SECRET_ACCESS_KEY");
+  access.credentials.session_token = Variable("AWS_SESSION_TOKEN");
+  access.ca_file = Variable("AWS_CA_BUNDLE");
+  return access;
+}
+
+ExitCode Restore(const Flags& flags) {
+  RunConfig config;
+  config.store = flags.restore;
+  config.store_endpoint = flags.endpoint;
+  config.store_region = flags.region;
+  config.store_plain_http = flags.plain_http;
+  if (const Status status = CheckRunConfig(config); !status.ok()) {
+    return Fail(ExitCode::kUsage, status.message());
+  }
+  const auto store = OpenStoreOf(config, ReadStoreAccess(), {});
+  if (!store.ok()) return Fail(ExitCode::kBadConfig, store.status().message());
+  RestoreRequest request;
+  request.directory = std::filesystem::absolute(flags.directory).lexically_normal().string();
+  request.endpoint = flags.endpoint;
+  request.region = flags.region;
+  request.plain_http = flags.plain_http;
+  request.now_ms = UnixMilliseconds();
+  const auto restored = RestoreRun(request, store->get(), [](const std::string& line) {
+    std::cerr << "shoal-scheduler: " << line << "\n";
+  });
+  if (!restored.ok()) return Fail(ExitCodeFor(restored.status()), restored.status().message());
+  const std::string path = request.directory + "/run.toml";
+  std::cout << "restored run " << restored->run.ToHex() << " after step " << restored->step
+            << " into " << request.directory << "\n"
+            << "see that listen and advertise in " << path << " are right for this machine\n"
+            << "next: shoal-scheduler --config " << path
+            << "\n      it prints a new invite line, with which the peers join again\n";
+  return ExitCode::kOk;
+}
+
 ExitCode Serve(const Flags& flags, const RunConfig& config) {
   StopSignal stop;
   auto server = SchedulerServer::Open(
       config, [&stop](Status status) { stop.Request(std::move(status)); },
-      flags.forget_history ? History::kForget : History::kKeep);
+      flags.forget_history ? History::kForget : History::kKeep, ReadStoreAccess());
   if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
   if (!flags.port_file.empty()) {
     const std::string port = std::to_string((*server)->port()) + "\n";
@@ -234,6 +314,7 @@ ExitCode Main(int argc, char** argv) {
   if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
   SetLogLevel(*level);
   if (flags.report()) return PrintReport(flags);
+  if (!flags.restore.empty()) return Restore(flags);
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
   if (flags.print_config) {

@@ -182,6 +182,7 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
       json["reason"] = entry.text;
       break;
     case Kind::kPaused: json["reason"] = entry.text; break;
+    case Kind::kRestored:
     case Kind::kFinished: json["step"] = entry.step; break;
     case Kind::kBegan:
     case Kind::kScheduler:

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include <nlohmann/json.hpp>
 
@@ -133,6 +134,17 @@ StatusObject ConsistencyValues(const RunView& view) {
           {"warning", view.warning}};
 }
 
+StatusValue OrNull(const std::optional<std::uint64_t>& value) {
+  return value ? StatusValue(*value) : StatusValue();
+}
+
+StatusObject StoreValues(const MirrorView& mirror) {
+  return {{"address", mirror.address},          {"state", MirrorStateName(mirror.state)},
+          {"step", OrNull(mirror.stored_step)}, {"pendingStep", OrNull(mirror.pending_step)},
+          {"sentBytes", mirror.sent_bytes},     {"failures", mirror.failures},
+          {"lastFailure", mirror.last_failure}};
+}
+
 // What does not grow with run and members. Its names, order and metrics, and those of the rest,
 // are those of net/http/run_status_fields.cc.
 StatusObject SummaryValues(const RunConfig& config, const RunView& view, const ServerView& server) {
@@ -147,6 +159,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
                                   {"backward", config.backward},
                                   {"replica", config.replica_method}}},
           {"consistency", ConsistencyValues(view)},
+          {"checkpointStore", StoreValues(server.mirror)},
           {"traffic", StatusObject{{"sentWireBytes", control.sent_wire_bytes},
                                    {"receivedWireBytes", control.received_wire_bytes},
                                    {"artefactSentBytes", control.artefact_sent_bytes},

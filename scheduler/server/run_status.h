@@ -9,6 +9,7 @@
 #include "dataset/prepared_data.h"
 #include "net/control/control.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/mirror/mirror_state.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -19,6 +20,7 @@ struct ServerView {
   std::string status_address;   // host:port of the status page
   net::ControlStats control;
   std::uint64_t content_bytes = 0;
+  MirrorView mirror;
   double uptime_s = 0;
 };
 

@@ -140,6 +140,7 @@ Status RunStore::CheckUpload(const PeerId& peer, const std::string& hash, std::u
   SHOAL_ASSIGN_OR_RETURN(const auto gone, book_.Enter(peer, *out, size));
   for (const storage::ContentHash& old : gone) {
     uploads_.erase(old);
+    if (pinned_.contains(old)) continue;
     SHOAL_RETURN_IF_ERROR(content_->Remove(old));
   }
   if (!gone.empty()) bytes_ = content_->bytes();
@@ -200,10 +201,22 @@ Status RunStore::Prune(const std::vector<control::v1::ArtefactRef>& kept) {
   for (const auto* needed : {&wanted_, &kept_}) {
     for (const auto& [hash, size] : *needed) hashes.insert(hash);
   }
+  for (const auto& [hash, times] : pinned_) hashes.insert(hash);
   const std::vector<storage::ContentHash> list(hashes.begin(), hashes.end());
   SHOAL_RETURN_IF_ERROR(content_->KeepOnly(list));
   bytes_ = content_->bytes();
   return Status::Ok();
+}
+
+void RunStore::Pin(const std::vector<storage::ContentHash>& hashes) {
+  for (const storage::ContentHash& hash : hashes) ++pinned_[hash];
+}
+
+void RunStore::Unpin(const std::vector<storage::ContentHash>& hashes) {
+  for (const storage::ContentHash& hash : hashes) {
+    const auto found = pinned_.find(hash);
+    if (found != pinned_.end() && --found->second == 0) pinned_.erase(found);
+  }
 }
 
 Status RunStore::BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept) {

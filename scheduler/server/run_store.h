@@ -5,6 +5,7 @@
 #define SHOAL_SCHEDULER_SERVER_RUN_STORE_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -68,6 +69,9 @@ class RunStore {
   // Deletes all blobs but these and what was uploaded since the last call: parts of checkpoints
   // that are not complete yet.
   Status Prune(const std::vector<control::v1::ArtefactRef>& kept);
+  // Keeps these blobs, here or not, until Unpin, as often as they are pinned.
+  void Pin(const std::vector<storage::ContentHash>& hashes);
+  void Unpin(const std::vector<storage::ContentHash>& hashes);
   // A new plan: only its members upload from now on, within these bounds. All that is not kept nor
   // wanted goes, since checkpoints of the plan before do not become whole any more.
   Status BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept);
@@ -85,7 +89,8 @@ class RunStore {
   std::unique_ptr<storage::EventLog> log_;
   std::unique_ptr<storage::ContentStore> content_;
   std::uint64_t upload_limit_ = 0;
-  std::set<storage::ContentHash> uploads_;  // since the last prune
+  std::set<storage::ContentHash> uploads_;              // since the last prune
+  std::map<storage::ContentHash, std::size_t> pinned_;  // how often
   // Of artefacts that the run needs: those that are not here, and those that are. Sizes.
   std::map<storage::ContentHash, std::uint64_t> wanted_, kept_;
   UploadBook book_;

@@ -67,11 +67,14 @@ SchedulerServer::SchedulerServer(const RunConfig& config, std::function<void(Sta
 
 Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& config,
                                                                std::function<void(Status)> on_stop,
-                                                               History history) {
+                                                               History history,
+                                                               const StoreAccess& access) {
   std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
+  SHOAL_ASSIGN_OR_RETURN(Store store, server->OpenStore(access));
   SHOAL_RETURN_IF_ERROR(server->Prepare(history));
   SHOAL_RETURN_IF_ERROR(server->Listen());
   SHOAL_RETURN_IF_ERROR(server->WriteFiles());
+  server->StartMirror(std::move(store));
   server->OnControl([&] { server->TickAgain(); });
   return server;
 }
@@ -83,6 +86,7 @@ SchedulerServer::~SchedulerServer() {
       http_.reset();
       local_.reset();
       peers_.reset();
+      if (mirror_) mirror_->Stop();
     });
   }
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -17,10 +18,13 @@
 #include "net/control/control.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
+#include "net/objects/object_store.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/run_store.h"
+#include "scheduler/server/store_access.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::scheduler {
@@ -36,7 +40,8 @@ class SchedulerServer {
   // thread when the server wants to end: OK after an order, else the reason.
   static Result<std::unique_ptr<SchedulerServer>> Open(const RunConfig& config,
                                                        std::function<void(Status)> on_stop,
-                                                       History history = History::kKeep);
+                                                       History history = History::kKeep,
+                                                       const StoreAccess& access = {});
   ~SchedulerServer();  // ordered stop; not on a thread of the server
 
   // Constant. Thread: main.
@@ -59,6 +64,13 @@ class SchedulerServer {
   Status Listen();
   Status ListenForPeers(const std::string& secret);
   Status WriteFiles();
+  // What was opened for it; null: the run has no store.
+  struct Store {
+    std::unique_ptr<net::ObjectStore> objects;
+    std::stop_source stop;
+  };
+  Result<Store> OpenStore(const StoreAccess& access) const;
+  void StartMirror(Store store);
   net::ControlServerHandlers ControlHandlers();
 
   // Thread: control.
@@ -72,6 +84,8 @@ class SchedulerServer {
   std::vector<control::v1::ArtefactRef> Kept() const;
   void Prune();
   void BeginPlan(const PlanOut& plan);
+  void Mirror();
+  void Release(const CheckpointCopy& copy);
   void TickAgain();
   ServerView MakeServerView() const;
   std::string MakeStatusJson() const;
@@ -100,6 +114,7 @@ class SchedulerServer {
   std::unique_ptr<SwarmState> state_;  // control
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
+  std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store
   std::unique_ptr<net::ControlServer> peers_;
   std::unique_ptr<net::LocalServer> local_;
   std::unique_ptr<net::HttpServer> http_;

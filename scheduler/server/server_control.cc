@@ -82,6 +82,7 @@ void SchedulerServer::Carry(const Action& action) {
   } else if (const auto* complete = std::get_if<CheckpointComplete>(&action)) {
     SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
     Prune();
+    Mirror();
   } else if (const auto* plan = std::get_if<PlanOut>(&action)) {
     BeginPlan(*plan);
   } else if (const auto* want = std::get_if<WantArtefacts>(&action)) {
@@ -184,6 +185,7 @@ ServerView SchedulerServer::MakeServerView() const {
   if (http_) view.status_address = http_->address();
   view.peer_port = peers_ ? peers_->port() : std::uint16_t{0};
   view.content_bytes = disk_->bytes();
+  if (mirror_) view.mirror = mirror_->view();
   view.uptime_s = std::chrono::duration<double>(SystemClock().Now() - started_).count();
   return view;
 }

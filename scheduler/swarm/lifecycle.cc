@@ -27,6 +27,10 @@ void Lifecycle::Restore(const StoredEvent& event) {
     SetCause(held->reason);
   } else if (std::holds_alternative<RunReleased>(event)) {
     SetCause(kStartedAgain);
+  } else if (const auto* const restored = std::get_if<RunRestored>(&event)) {
+    if (!history_.held()) {
+      SetCause("restored from a copy of the checkpoint of step " + std::to_string(restored->step));
+    }
   } else if (const auto* const finished = std::get_if<RunFinished>(&event)) {
     // With more steps in run.toml than before, the run goes on from its last checkpoint.
     if (finished->steps >= config_.steps) Enter(RunEvent::kCompleted);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,8 @@ Result<std::unique_ptr<EventLog>> OpenRocksEventLog(const std::string& path);
 Status ReadRocksEventLog(
     const std::string& path,
     const std::function<Status(std::uint64_t number, std::string_view event)>& visit);
+// Makes a log of these events, in order, whole or not at all. Already exists: one is there.
+Status WriteRocksEventLog(const std::string& path, std::span<const std::string> events);
 std::unique_ptr<EventLog> NewMemoryEventLog();
 
 }  // namespace shoal::storage

@@ -1,5 +1,6 @@
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/write_batch.h>
 
 #include <utility>
 
@@ -12,6 +13,12 @@ namespace {
 
 constexpr char kFormat = 1;  // first byte of every value
 constexpr std::size_t kKeyBytes = 8;
+
+std::string EncodeValue(std::string_view event) {
+  std::string value(1, kFormat);
+  value += event;
+  return value;
+}
 
 std::string EncodeNumber(std::uint64_t number) {
   std::string key(kKeyBytes, '\0');
@@ -61,8 +68,7 @@ class RocksEventLog final : public EventLog {
 
   Result<std::uint64_t> Append(std::string_view event) override {
     const std::string key = EncodeNumber(last_ + 1);
-    std::string value(1, kFormat);
-    value += event;
+    const std::string value = EncodeValue(event);
     SHOAL_RETURN_IF_ERROR(
         database_->Write([&] { return database_->db().Put(write_options_, key, value); },
                          "append to the event log in " + path_));
@@ -88,6 +94,26 @@ Result<std::unique_ptr<EventLog>> OpenRocksEventLog(const std::string& path) {
   auto log = std::make_unique<RocksEventLog>(path, std::move(database));
   SHOAL_RETURN_IF_ERROR(log->FindEnd());
   return std::unique_ptr<EventLog>(std::move(log));
+}
+
+Status WriteRocksEventLog(const std::string& path, std::span<const std::string> events) {
+  SHOAL_ASSIGN_OR_RETURN(
+      const auto database,
+      RocksDatabase::Open(path, "shoal-scheduler", CommonRocksOptions(),
+                          {{rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}}));
+  const std::unique_ptr<rocksdb::Iterator> at(database->db().NewIterator(rocksdb::ReadOptions()));
+  at->SeekToFirst();
+  if (at->Valid()) return AlreadyExists("there is an event log in " + path);
+  SHOAL_RETURN_IF_ERROR(FromRocks(at->status(), "read the event log in " + path));
+  rocksdb::WriteBatch batch;
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    SHOAL_RETURN_IF_ERROR(FromRocks(batch.Put(EncodeNumber(i + 1), EncodeValue(events[i])),
+                                    "write the event log in " + path));
+  }
+  rocksdb::WriteOptions options;
+  options.sync = true;
+  return database->Write([&] { return database->db().Write(options, &batch); },
+                         "write the event log in " + path);
 }
 
 Status ReadRocksEventLog(const std::string& path, const Visit& visit) {

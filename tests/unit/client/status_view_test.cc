@@ -133,6 +133,21 @@ TEST(StatusView, SaysOnceWhatSeveralPeersSay) {
   EXPECT_THAT(view.value(), HasSubstr("  a, b, warning: t; f\n  b, error: u; g\n"));
 }
 
+TEST(StatusView, SaysWhereCopiesAreAndWhyTheyAreNot) {
+  const auto view = [](const std::string& store) {
+    return SwarmView(R"({"checkpointStore":{)" + store + "}}").value();
+  };
+  EXPECT_THAT(view(R"("address":"")"), Not(HasSubstr("stored")));
+  EXPECT_THAT(view(R"("address":"s3://b/a","state":"idle","step":null)"),
+              HasSubstr("nothing in s3://b/a\n"));
+  EXPECT_THAT(view(R"("address":"s3://b/a","state":"uploading","step":10,"pendingStep":20)"),
+              HasSubstr("step 10 in s3://b/a, step 20 uploading\n"));
+  EXPECT_THAT(view(R"("address":"s3://b/a","state":"waiting","step":10,"pendingStep":20,)"
+                   R"("lastFailure":"the store answered PUT with 503")"),
+              HasSubstr("step 10 in s3://b/a, step 20 waits to try again; last failure: the store "
+                        "answered PUT with 503\n"));
+}
+
 TEST(StatusView, TellsPeersOfOneNameApart) {
   const auto member = [](const std::string& name, const std::string& id, const char* use) {
     return R"({"name":")" + name + R"(","peer":")" + id +

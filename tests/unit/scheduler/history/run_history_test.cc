@@ -161,6 +161,21 @@ TEST(RunHistory, KeepsTheCheckpointBeforeUntilTheRunGoesBackToIt) {
   EXPECT_TRUE(history.older().files.empty());
 }
 
+TEST(RunHistory, GoesOnAboveTheGenerationsOfACopy) {
+  RunHistory history = Begun();
+  ASSERT_TRUE(history.Apply(PlanMade{3, 0, {PeerId{}, PeerId{}}}).ok());
+  for (int i = 0; i < 4; ++i) history.AddLoss(1);
+  ASSERT_TRUE(history.Apply(Checkpoint(2, "a")).ok());
+  EXPECT_EQ(history.Apply(RunRestored{2, 3}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(history.Apply(RunRestored{4, 9}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(RunRestored{2, 1003}).ok());
+  EXPECT_EQ(history.generation(), 1003u);
+  EXPECT_TRUE(history.hosts().empty()) << "who comes back is not believed to hold later steps";
+  EXPECT_EQ(history.checkpoint().step, 2u);
+  ASSERT_TRUE(history.Apply(PlanMade{1004, 2}).ok());
+  EXPECT_EQ(history.step(), 2u);
+}
+
 TEST(RunHistory, IsHeldUntilItIsReleased) {
   RunHistory history = Begun();
   ASSERT_TRUE(history.Apply(RunHeld{"why"}).ok());

@@ -84,6 +84,19 @@ TEST(RunTimeline, TellsWhatBecameOfTheSteps) {
             Fate(StepsBefore::kCheckpointed, 0));
 }
 
+TEST(RunTimeline, TellsThatARunWasRestored) {
+  const auto log =
+      Stamped({RunBegan{}, PlanMade{1, 0, Hosts({1, 2})}, Losses(0, 5), CheckpointMade{3, {}},
+               Losses(5, 1), RunRestored{3, 1001}, PlanMade{1002, 3, Hosts({1, 2})}, Losses(3, 1)});
+  const auto entries = MakeTimeline(log, 2);
+  ASSERT_EQ(entries.size(), 4u);
+  EXPECT_EQ(entries[2].kind, Kind::kRestored);
+  EXPECT_EQ(entries[2].step, 3u);
+  EXPECT_EQ(entries[3].repair.steps_before, StepsBefore::kTrainedAgain);
+  EXPECT_EQ(entries[3].repair.steps_lost, 3u);
+  EXPECT_FALSE(entries[3].repair.seconds_without_step) << "the clocks are those of two machines";
+}
+
 TEST(RunTimeline, TellsHowLongThereWasNoStep) {
   const auto repairs = Repairs(Stamped({
       PlanMade{1, 0, Hosts({1, 2})},   // 1 s

@@ -51,6 +51,7 @@ TEST(StoredEventTest, FormIsPinned) {
       {RunHeld{"why"}, R"({"type":"held","reason":"why"})"},
       {RunReleased{}, R"({"type":"released"})"},
       {RunFinished{30}, R"({"type":"finished","steps":30})"},
+      {RunRestored{20, 1000003}, R"({"type":"restored","step":20,"generation":1000003})"},
   };
   for (const auto& [event, text] : cases) {
     EXPECT_EQ(EncodeEvent(event), text);

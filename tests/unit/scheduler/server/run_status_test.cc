@@ -97,6 +97,41 @@ TEST(RunStatusTest, JsonHasTheDocumentedFields) {
   EXPECT_EQ(json["pipelines"], 1);
 }
 
+TEST(RunStatusTest, SaysWhereCopiesAre) {
+  ServerView server;
+  const auto none = nlohmann::json::parse(StatusJson(Config(), View(), server))["checkpointStore"];
+  EXPECT_EQ(none["address"], "");
+  EXPECT_TRUE(none["step"].is_null());
+  server.mirror.address = "s3://bucket/a";
+  server.mirror.state = MirrorState::kWaiting;
+  server.mirror.stored_step = 10;
+  server.mirror.pending_step = 20;
+  server.mirror.sent_bytes = 300;
+  server.mirror.failures = 2;
+  server.mirror.last_failure = "why";
+  const auto json = nlohmann::json::parse(StatusJson(Config(), View(), server))["checkpointStore"];
+  EXPECT_EQ(json, nlohmann::json::parse(R"({"address":"s3://bucket/a","state":"waiting","step":10,
+      "pendingStep":20,"sentBytes":300,"failures":2,"lastFailure":"why"})"));
+  const std::string text = MetricsText(Config(), View(), server);
+  EXPECT_THAT(text, HasSubstr("shoal_checkpoint_store_state{state=\"waiting\"} 1"));
+  EXPECT_THAT(text, HasSubstr("shoal_checkpoint_store_step 10"));
+  EXPECT_THAT(text, HasSubstr("shoal_checkpoint_store_sent_bytes_total 300"));
+  EXPECT_THAT(text, HasSubstr("shoal_checkpoint_store_failures_total 2"));
+}
+
+TEST(RunStatusTest, TheTableListsTheStatesOfTheCopying) {
+  std::string states;
+  for (const net::StatusField& field : net::RunStatusFields()) {
+    if (field.path != "checkpointStore.state") continue;
+    for (const auto& [value, label] : net::ValuesOf(field)) states += std::string(value) + ";";
+  }
+  std::string expected;
+  for (int i = 0; i <= static_cast<int>(MirrorState::kWaiting); ++i) {
+    expected += std::string(MirrorStateName(static_cast<MirrorState>(i))) + ";";
+  }
+  EXPECT_EQ(states, expected);
+}
+
 // A row without a value is a field that nobody measures.
 TEST(RunStatusTest, HasEachFieldOfTheTable) {
   RunView view = View();

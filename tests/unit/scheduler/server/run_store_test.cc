@@ -98,6 +98,23 @@ TEST_F(RunStoreTest, WhatTheRunNeedsIsNeverDeletedForAnUpload) {
   EXPECT_TRUE(Has("checkpoint"));
 }
 
+TEST_F(RunStoreTest, WhatIsPinnedStaysUntilNobodyNeedsIt) {
+  ASSERT_TRUE(Upload(Peer(1), "checkpoint").ok());
+  const std::vector<storage::ContentHash> pinned = {HashOfText("checkpoint")};
+  store_->Pin(pinned);
+  store_->Pin(pinned);
+  // The checkpoint was given up for others of the same peer, and then a plan came.
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(Upload(Peer(1), std::to_string(i)).ok());
+  ASSERT_TRUE(store_->BeginPlan({{Peer(1), {4, 400}}}, {}).ok());
+  EXPECT_TRUE(Has("checkpoint"));
+  store_->Unpin(pinned);
+  ASSERT_TRUE(store_->Prune({}).ok());
+  EXPECT_TRUE(Has("checkpoint"));
+  store_->Unpin(pinned);
+  ASSERT_TRUE(store_->Prune({}).ok());
+  EXPECT_FALSE(Has("checkpoint"));
+}
+
 TEST_F(RunStoreTest, ANewPlanDeletesWhatTheOneBeforeLeft) {
   ASSERT_TRUE(Upload(Peer(1), "kept").ok());
   ASSERT_TRUE(Upload(Peer(1), "given up").ok());

@@ -74,6 +74,19 @@ TEST(RocksEventLog, SurvivesReopenAndGoesOnCounting) {
   EXPECT_EQ(All(**log).back(), "event 5");
 }
 
+TEST(RocksEventLog, IsMadeOfManyEventsAtOnce) {
+  TemporaryFolder folder;
+  std::vector<std::string> events;
+  for (int i = 0; i < 1000; ++i) events.push_back("event " + std::to_string(i));
+  ASSERT_TRUE(WriteRocksEventLog(folder / "events", events).ok());
+  {
+    auto log = OpenRocksEventLog(folder / "events");
+    EXPECT_EQ(All(**log), events);
+    EXPECT_EQ((*log)->Append("another").value(), 1001u);
+  }
+  EXPECT_EQ(WriteRocksEventLog(folder / "events", events).code(), StatusCode::kAlreadyExists);
+}
+
 [[noreturn]] void AppendAndCrash(const std::string& path) {
   auto log = OpenRocksEventLog(path);
   for (int i = 0; i < 20; ++i) {
