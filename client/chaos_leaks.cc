@@ -84,7 +84,8 @@ std::vector<HoldingsChange> LeakWatch::Changes() const {
     const auto& [early, middle, late] = std::tie(change.early, change.middle, change.late);
     if (Grows(early.files, middle.files, late.files, kFilesMin)) change.grows = "files";
     if (Grows(early.threads, middle.threads, late.threads, kThreadsMin)) change.grows = "threads";
-    if (Grows(early.resident_mib, middle.resident_mib, late.resident_mib,
+    if (length >= kMemorySecondsMin &&
+        Grows(early.resident_mib, middle.resident_mib, late.resident_mib,
               std::max(kResidentMin_mib, kResidentShare * early.resident_mib))) {
       change.grows = "memory";
     }

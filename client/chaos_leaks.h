@@ -31,6 +31,8 @@ class LeakWatch {
  public:
   static constexpr double kSecondsMin = 24;    // younger processes are not judged
   static constexpr double kStartSeconds = 10;  // caches and pools fill
+  // Younger ones are not judged by their memory: who takes up a stage fills it for a while.
+  static constexpr double kMemorySecondsMin = 120;
 
   void Add(const std::string& name, int pid, double seconds, const Holdings& holdings);
   // Of all that lived long enough, the oldest of each name.

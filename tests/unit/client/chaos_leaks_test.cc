@@ -50,6 +50,15 @@ TEST(ChaosLeaks, WhatFillsAtTheStartOrComesAndGoesIsNone) {
   EXPECT_EQ(large.at(0).grows, "") << "less than a twentieth of what it holds";
 }
 
+TEST(ChaosLeaks, ASpareThatGetsAStageInAShortRunIsNoLeak) {
+  const auto spare = Live(
+      [](double at) {
+        return Holdings{30, 21, at < 20 ? 147.0 : at < 32 ? 175.0 : 204.0};
+      },
+      44);
+  EXPECT_EQ(spare.at(0).grows, "");
+}
+
 TEST(ChaosLeaks, YoungProcessesAreNotJudgedAndTheOldestOfANameCounts) {
   EXPECT_TRUE(Live(
                   [](double at) {
