@@ -120,7 +120,8 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
   if (member == nullptr) return;
   Welcome(*member);
   if (lifecycle_.active() && member->placed() && !member->wants_stage) {
-    lifecycle_.Interrupt("lost " + member->LabelWithPosition() + ": its owner paused it");
+    const std::string cause = "lost " + member->LabelWithPosition() + ": its owner paused it";
+    if (!lifecycle_.GoesOnWithout(member->peer, cause)) lifecycle_.Interrupt(cause);
   }
 }
 

@@ -109,6 +109,23 @@ TEST_F(Broken, TwoThatMakeAPipelineGetAPlanForIt) {
   ExpectRight(swarm);
 }
 
+// It is back before the others have gone on without it, and wants no stage.
+TEST_F(Broken, OneThatComesBackPausedDoesNotEndTheStep) {
+  SimSwarm swarm(Long(3, 30), 605);
+  Begin(&swarm, 6);
+  const std::size_t victim = PeerAt(&swarm, 6, 1, 0);
+  swarm.CutOff(victim);
+  swarm.Peer(victim).paused = true;
+  swarm.RunFor(std::chrono::milliseconds(200));
+  swarm.Connect(victim);
+  swarm.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(swarm.View().generation, 1u);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("2 of 3 pipelines train, since lost peer"));
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
 // The same stage of two pipelines: both leave, one is left.
 TEST_F(Broken, TwoLeaveTogether) {
   SimSwarm swarm(Long(3, 30), 604);
