@@ -93,6 +93,7 @@ std::vector<HoldingsChange> LeakWatch::Changes() const {
     if (known.seconds < change.seconds) known = std::move(change);
   }
   std::vector<HoldingsChange> all;
+  all.reserve(changes.size());
   for (auto& [name, change] : changes) all.push_back(std::move(change));
   return all;
 }

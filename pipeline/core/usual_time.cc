@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kForget = 256;
 
 Duration FromNanoseconds(double ns) {
-  constexpr double kMost = static_cast<double>(std::numeric_limits<std::int64_t>::max() / 2);
+  constexpr double kMost = static_cast<double>(std::numeric_limits<std::int64_t>::max()) / 2;
   return Duration(static_cast<std::int64_t>(std::min(ns, kMost)));
 }
 
