@@ -235,10 +235,23 @@ void HeldSteps::BeginGeneration(bool in_place) {
 
 // ---- after a restart of the scheduler
 
-// Whether a peer that came back holds so many steps, or all but their last Apply.
+// Positions of the newest plan, but for pipelines that have left it.
+std::size_t HeldSteps::PlacesLeft() const {
+  const PipelinesCount& counting = history_.counting();
+  return counting.dealt_until > 0 ? counting.pipelines.size() * config_.stages
+                                  : history_.hosts().size();
+}
+
+// Whether a peer that came back holds so many steps, or all but their last Apply. One whose
+// pipeline has left may have agreed on that step with others, before it was dealt out again.
 bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
   const control::v1::Held& held = member.held;
   if (held.stage() >= config_.stages) return false;
+  const PipelinesCount& counting = history_.counting();
+  if (counting.dealt_until > 0 &&
+      !std::ranges::binary_search(counting.pipelines, held.pipeline())) {
+    return false;
+  }
   const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
   const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
   return place < hosts.size() && hosts[place] == member.peer && member.connected &&
@@ -259,8 +272,7 @@ std::optional<std::uint64_t> HeldSteps::StepOfReturned(bool all) const {
       places.emplace(member.held.stage(), member.held.pipeline());
       stages.insert(member.held.stage());
     }
-    const bool whole =
-        all ? places.size() == history_.hosts().size() : stages.size() == config_.stages;
+    const bool whole = all ? places.size() == PlacesLeft() : stages.size() == config_.stages;
     if (whole) return step;
   }
   return std::nullopt;

@@ -72,6 +72,7 @@ class HeldSteps {
   void Tell(const std::set<PeerId>& behind);
   void LookRestored();
   std::optional<std::uint64_t> StepOfReturned(bool all) const;
+  std::size_t PlacesLeft() const;
   bool Counts(const Member& member, std::uint64_t step) const;
   bool TakeLosses(std::uint64_t step);
   void Adopt(std::uint64_t step);

@@ -268,6 +268,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       }
       peer->reduces.push_back(message.reduce());
       peer->synced = true;
+      peer->agreed = peer->plans[peer->applied].amendment();
       Answer(peer, 30, done);
       return;
     }
@@ -430,8 +431,16 @@ void SimSwarm::CatchUp(SimPeer* peer) {
   });
 }
 
+// Sums that were agreed on among others have other bits.
+void SimSwarm::CheckAgreed(const SimPeer& peer) {
+  if (peer.shadow) return;
+  const auto [known, fresh] = agreed_.try_emplace({peer.generation, peer.applied}, peer.agreed);
+  EXPECT_EQ(known->second, peer.agreed) << peer.name << " at step " << peer.applied;
+}
+
 void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   EXPECT_EQ(apply.step(), peer->applied);
+  CheckAgreed(*peer);
   EXPECT_TRUE(std::isfinite(apply.loss()) && std::isfinite(apply.global_norm()));
   peer->plans.erase(peer->applied);
   ++peer->applied;
@@ -498,6 +507,7 @@ void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
     return;
   }
   if (abort.has_apply() && peer->synced && abort.apply().step() == peer->applied) {
+    CheckAgreed(*peer);
     ++peer->applied;
     peer->losses.push_back(abort.apply().loss());
     peer->last_apply = abort.apply();

@@ -52,6 +52,7 @@ struct SimPeer {
   bool shadow = false;                       // it does not hold its stage yet
   bool corrupt = false;                      // what it gets from its group it gets wrong
   bool synced = false;
+  std::uint32_t agreed = 0;  // amendment of the plan whose gradients it agreed on last
   control::v1::Apply last_apply;
   control::v1::RunStatus status;
   control::v1::Plan plan;
@@ -123,6 +124,7 @@ class SimSwarm {
   void Save(SimPeer* peer, std::uint64_t step, bool upload);
   void OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare);
   void CatchUp(SimPeer* peer);
+  void CheckAgreed(const SimPeer& peer);
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void Work(SimPeer* peer);
   void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);
@@ -152,6 +154,8 @@ class SimSwarm {
   std::vector<std::string> persisted_;
   std::vector<std::string> wanted_;
   std::vector<std::uint64_t> checkpoints_;
+  // By generation and step: what those who applied it had agreed on.
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> agreed_;
   std::set<PeerId> uploaders_;  // of the newest plan
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };

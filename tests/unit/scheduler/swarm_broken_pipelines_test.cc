@@ -126,6 +126,35 @@ TEST_F(Broken, OneThatComesBackPausedDoesNotEndTheStep) {
   ExpectRight(swarm);
 }
 
+// It had agreed on the step before its pipeline left, and comes back to a scheduler that knows it
+// from its log alone: what it holds are not the sums of those who went on.
+TEST_F(Broken, WhoLeftDoesNotApplyWhatTheOthersAgreedOnLater) {
+  SimSwarm swarm(Long(3, 30), 606);
+  Begin(&swarm, 6);
+  const std::size_t victim = PeerAt(&swarm, 6, 1, 0), other = PeerAt(&swarm, 6, 0, 0);
+  swarm.Peer(victim).filter = [](control::v1::PeerMessage* message) {
+    return !message->has_sync_done();
+  };
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(victim).synced; }, std::chrono::minutes(1)));
+  swarm.RunFor(std::chrono::seconds(1));
+  swarm.CutOff(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }, std::chrono::minutes(1)));
+  ASSERT_EQ(swarm.View().generation, 1u);
+  swarm.RunFor(std::chrono::seconds(1));
+  ASSERT_EQ(swarm.Peer(other).applied, 4u);
+  ASSERT_TRUE(swarm.Peer(victim).synced);
+  swarm.Peer(victim).filter = nullptr;
+  const TimePoint restarted = swarm.now();
+  swarm.RestartScheduler(true);
+  swarm.Connect(victim);
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::minutes(1)));
+  EXPECT_LT(swarm.now() - restarted, kRestartGrace) << "nobody waits for who has left";
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
 // The same stage of two pipelines: both leave, one is left.
 TEST_F(Broken, TwoLeaveTogether) {
   SimSwarm swarm(Long(3, 30), 604);
