@@ -16,11 +16,10 @@
 namespace shoal::bench {
 namespace {
 
-using client::Captured;
 using client::FindProgram;
 using client::Process;
 using client::ProcessOptions;
-using client::RunAndCapture;
+using client::RunScript;
 
 constexpr const char* kIp = "/usr/sbin/ip";
 constexpr const char* kNamespaceFolder = "/run/netns";
@@ -30,15 +29,8 @@ constexpr std::uint64_t kPacketBytes = 1514;
 constexpr Duration kStartTimeout = std::chrono::seconds(30);
 constexpr Duration kPoll = std::chrono::milliseconds(10);
 
-// A shell script; stops at the first error, which becomes the status.
 Status Script(const std::string& text) {
-  SHOAL_ASSIGN_OR_RETURN(
-      const Captured ran,
-      RunAndCapture({"/bin/sh", "-c", "exec 2>&1; set -e; PATH=$PATH:/usr/sbin:/sbin\n" + text},
-                    kOutputBytesMax));
-  if (ran.exit_code == 0) return Status::Ok();
-  return Internal("setting up the bench's network failed: " +
-                  ran.output.substr(0, ran.output.find('\n')));
+  return RunScript(text).WithContext("setting up the bench's network failed");
 }
 
 // Of benches whose process is gone.

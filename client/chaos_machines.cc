@@ -20,18 +20,7 @@ constexpr const char* kNamespaces = "/run/netns";
 constexpr const char* kHub = "hub";
 constexpr const char* kDiskOptions = "size=128m,mode=0700";
 constexpr const char* kFiller = "/filler";
-constexpr std::size_t kOutputBytesMax = 1 << 20;
 constexpr off_t kFillLeast_bytes = 4096;
-
-// A shell script; stops at the first error, which becomes the status.
-Status Script(const std::string& text) {
-  SHOAL_ASSIGN_OR_RETURN(
-      const Captured ran,
-      RunAndCapture({"/bin/sh", "-c", "exec 2>&1; set -e; PATH=$PATH:/usr/sbin:/sbin\n" + text},
-                    kOutputBytesMax));
-  if (ran.exit_code == 0) return Status::Ok();
-  return Internal(ran.output.substr(0, ran.output.find('\n')));
-}
 
 std::string Subnet(std::size_t process) { return "10.78." + std::to_string(process + 1) + "."; }
 std::string Line(std::size_t process) { return "line" + std::to_string(process); }
@@ -87,7 +76,7 @@ Status ChaosMachines::MakeLines(std::size_t processes) {
     text += in + "ip route add default via " + net + "1\n";
     names_.push_back(name);
   }
-  return Script(text);
+  return RunScript(text);
 }
 
 Status ChaosMachines::MakeDisks(const std::vector<std::string>& folders) {
@@ -104,7 +93,7 @@ ChaosMachines::~ChaosMachines() {
   if (names_.empty()) return;
   names_.emplace_back(kHub);
   for (const std::string& name : names_) {
-    if (Status status = Script("ip netns del " + name); !status.ok()) {
+    if (Status status = RunScript("ip netns del " + name); !status.ok()) {
       std::cerr << "shoal: " << status.message() << "\n";
     }
   }
@@ -120,13 +109,13 @@ std::string ChaosMachines::Address(std::size_t process) const {
 }
 
 Status ChaosMachines::Cut(std::size_t process) const {
-  return Script(In(kHub) + "ip rule add iif " + Line(process) + " blackhole\n" + In(kHub) +
-                "ip route add blackhole " + Subnet(process) + "2/32\n");
+  return RunScript(In(kHub) + "ip rule add iif " + Line(process) + " blackhole\n" + In(kHub) +
+                   "ip route add blackhole " + Subnet(process) + "2/32\n");
 }
 
 Status ChaosMachines::Mend(std::size_t process) const {
-  return Script(In(kHub) + "ip rule del iif " + Line(process) + " blackhole\n" + In(kHub) +
-                "ip route del blackhole " + Subnet(process) + "2/32\n");
+  return RunScript(In(kHub) + "ip rule del iif " + Line(process) + " blackhole\n" + In(kHub) +
+                   "ip route del blackhole " + Subnet(process) + "2/32\n");
 }
 
 Status ChaosMachines::Slow(std::size_t process, const std::string& rate) const {
@@ -138,7 +127,7 @@ Status ChaosMachines::Slow(std::size_t process, const std::string& rate) const {
                           : "replace dev " + device + " root tbf rate " + rate +
                                 " burst 16kb latency 400ms\n");
   }
-  return Script(text);
+  return RunScript(text);
 }
 
 Status ChaosMachines::FillDisk(const std::string& folder) {

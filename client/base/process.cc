@@ -209,6 +209,16 @@ Result<Captured> RunAndCaptureAll(const std::vector<std::string>& command, std::
   return Capture(command, max_bytes, true, nullptr);
 }
 
+Status RunScript(const std::string& text) {
+  constexpr std::size_t kOutputBytesMax = 1 << 20;
+  SHOAL_ASSIGN_OR_RETURN(
+      const Captured ran,
+      RunAndCaptureAll({"/bin/sh", "-c", "set -e; PATH=$PATH:/usr/sbin:/sbin\n" + text},
+                       kOutputBytesMax));
+  if (ran.exit_code == 0) return Status::Ok();
+  return Internal(ran.output.substr(0, ran.output.find('\n')));
+}
+
 Status Exec(const std::vector<std::string>& command) {
   const std::vector<char*> argv = ToArgv(command);
   ::execv(argv[0], argv.data());

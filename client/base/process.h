@@ -57,6 +57,10 @@ Result<Captured> RunAndCapture(const std::vector<std::string>& command, std::siz
 // The same, with standard error in the output.
 Result<Captured> RunAndCaptureAll(const std::vector<std::string>& command, std::size_t max_bytes);
 
+// A shell script, which finds what root's shell does; stops at the first error. Internal: what it
+// printed first.
+Status RunScript(const std::string& text);
+
 // Replaces the CLI by `command`; returns only on failure.
 Status Exec(const std::vector<std::string>& command);
 

@@ -10,6 +10,8 @@
 #include <memory>
 #include <utility>
 
+#include "common/hex.h"
+
 namespace shoal::net {
 namespace {
 
@@ -97,13 +99,6 @@ std::string Readable(std::string_view text) {
   std::string readable;
   for (const char c : text.substr(0, kErrorBytesMax)) readable += IsPrintable(c) ? c : ' ';
   return readable;
-}
-
-int HexValue(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 }  // namespace
