@@ -21,6 +21,8 @@
 namespace shoal::client {
 namespace {
 
+constexpr std::size_t kScriptOutputBytesMax = 1 << 20;
+
 constexpr Duration kPollInterval = std::chrono::milliseconds(20);
 constexpr int kStopPoll_ms = 100;
 constexpr Duration kDefaultGrace = std::chrono::seconds(5);
@@ -210,11 +212,10 @@ Result<Captured> RunAndCaptureAll(const std::vector<std::string>& command, std::
 }
 
 Status RunScript(const std::string& text) {
-  constexpr std::size_t kOutputBytesMax = 1 << 20;
   SHOAL_ASSIGN_OR_RETURN(
       const Captured ran,
       RunAndCaptureAll({"/bin/sh", "-c", "set -e; PATH=$PATH:/usr/sbin:/sbin\n" + text},
-                       kOutputBytesMax));
+                       kScriptOutputBytesMax));
   if (ran.exit_code == 0) return Status::Ok();
   return Internal(ran.output.substr(0, ran.output.find('\n')));
 }
