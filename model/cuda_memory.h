@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "common/device_memory.h"
+#include "common/memory/device_memory.h"
 
 namespace shoal::model {
 

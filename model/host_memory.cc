@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "common/block_pool.h"
+#include "common/memory/block_pool.h"
 #ifdef SHOAL_CUDA
 #include "model/torch_guard.h"
 #endif

@@ -1,5 +1,5 @@
 // LibTorch's memory on the host, from a pool: the tensors of a layer are megabytes large and live
-// for milliseconds (common/block_pool.h).
+// for milliseconds (common/memory/block_pool.h).
 //
 // Internal to model/. Thread: any.
 

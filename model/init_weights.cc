@@ -5,8 +5,8 @@
 #include <system_error>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/file.h"
+#include "common/memory/buffer.h"
 #include "common/units.h"
 #include "model/families/family.h"
 #include "model/families/fresh_weights.h"

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "common/device_memory.h"
 #include "common/ids.h"
+#include "common/memory/device_memory.h"
 #include "common/status.h"
 #include "model/families/model_spec.h"
 #include "model/stage_options.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "optimizer/adamw.h"
 
 namespace shoal::optimizer {

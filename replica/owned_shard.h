@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/mutex.h"
 #include "compression/codecs/learned_levels.h"
 #include "optimizer/adamw_shard.h"

@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/codecs/learned_levels.h"
 #include "replica/collective/channel_mux.h"

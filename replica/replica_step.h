@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/value_home.h"
 #include "model/stage_model.h"

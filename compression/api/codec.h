@@ -18,7 +18,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/token_changes.h"
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <string_view>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
 

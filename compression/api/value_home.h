@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
 #include "compression/api/vector_op.h"

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/bucket_code.h"

@@ -21,7 +21,7 @@
 #include <memory>
 #include <span>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
 #include "compression/codecs/plain_codec.h"

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "common/device_memory.h"
+#include "common/memory/device_memory.h"
 #include "common/status.h"
 #include "compression/device/jobs/device_jobs.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <memory>
 
-#include "common/device_memory.h"
+#include "common/memory/device_memory.h"
 #include "common/status.h"
 #include "compression/api/value_home.h"
 

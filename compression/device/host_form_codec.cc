@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "compression/api/stateful_codec.h"
 #include "compression/device/forwarding_codec.h"
 

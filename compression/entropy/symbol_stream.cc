@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "compression/entropy/bit_stream.h"
 #include "compression/entropy/rans.h"
 #include "compression/entropy/rans_table.h"

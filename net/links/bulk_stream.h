@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "common/buffer.h"
 #include "common/ids.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "net/base/stream_count.h"
 #include "net/identity/identity.h"

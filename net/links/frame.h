@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/ids.h"
+#include "common/memory/buffer.h"
 
 namespace shoal::net {
 

@@ -11,7 +11,7 @@
 #include <span>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "storage/delta/delta_store.h"
 

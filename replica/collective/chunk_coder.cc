@@ -1,6 +1,6 @@
 #include "replica/collective/chunk_coder.h"
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 
 namespace shoal::collective {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "compression/api/codec_spec.h"
 #include "replica/collective/one_bit_coder.h"
 

@@ -25,8 +25,8 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/executor.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/api/codec.h"
 #include "compression/api/value_home.h"

@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "common/task_scope.h"
 

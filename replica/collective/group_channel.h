@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 
 namespace shoal::collective {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 
 namespace shoal::replica {

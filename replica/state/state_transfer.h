@@ -22,8 +22,8 @@
 #include <optional>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/clock.h"
+#include "common/memory/buffer.h"
 #include "common/task_scope.h"
 #include "replica/collective/group_channel.h"
 #include "replica/member.h"

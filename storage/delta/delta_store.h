@@ -20,8 +20,8 @@
 #include <string_view>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/ids.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 
 namespace shoal::storage {

@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/mutex.h"
 #include "common/status.h"
 #include "storage/delta/delta_store.h"

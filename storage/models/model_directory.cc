@@ -6,8 +6,8 @@
 #include <set>
 #include <utility>
 
-#include "common/buffer.h"
 #include "common/file.h"
+#include "common/memory/buffer.h"
 #include "common/nesting.h"
 #include "storage/files/foreign_text.h"
 #include "storage/models/float_bytes.h"

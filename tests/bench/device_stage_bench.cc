@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "compression/device/device_values.h"
 #include "model/families/adapter_config.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "model/stage_model.h"
 
 namespace shoal::bench {

@@ -44,6 +44,7 @@ NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/fa
 # entry here lists all of its folders.
 FOLDER_ARROWS = {
     "common": set(),
+    "common/memory": {"."},
     "common/process": {"."},
     "compression/simd": set(),
     "compression/api": {"simd"},

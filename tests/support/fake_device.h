@@ -8,7 +8,7 @@
 #include <map>
 #include <memory>
 
-#include "common/device_memory.h"
+#include "common/memory/device_memory.h"
 #include "common/mutex.h"
 #include "compression/api/value_home.h"
 

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/bytes.h"
+#include "common/memory/buffer.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/dithered/dithered_section.h"
 #include "compression/codecs/klt/klt_fit.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "compression/api/typical_energy.h"
 #include "compression/codecs/low_rank/change_basis.h"
 #include "compression/simd/low_rank_kernels.h"

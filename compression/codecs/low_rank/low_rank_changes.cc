@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "common/buffer.h"
 #include "common/half.h"
+#include "common/memory/buffer.h"
 #include "compression/api/sample_layout.h"
 #include "compression/api/typical_energy.h"
 #include "compression/codecs/codec_options.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/bytes.h"
+#include "common/memory/buffer.h"
 #include "compression/api/sample_layout.h"
 #include "compression/codecs/scaled/channel_scales.h"
 #include "compression/simd/vector_kernels.h"

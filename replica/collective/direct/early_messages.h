@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 
 namespace shoal::collective {
 

@@ -16,7 +16,7 @@
 #include <span>
 #include <vector>
 
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "replica/collective/ring/ring_ends.h"
 #include "replica/collective/ring/ring_merge.h"

@@ -21,8 +21,8 @@
 #include <memory>
 #include <span>
 
-#include "common/buffer.h"
 #include "common/executor.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "replica/collective/ring/marsit.h"
 #include "replica/collective/ring/ring_reduce.h"

@@ -20,8 +20,8 @@
 #include <string>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/executor.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "replica/collective/group_channel.h"
 #include "replica/collective/ring/ring_ends.h"

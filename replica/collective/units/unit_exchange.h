@@ -28,8 +28,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/buffer.h"
 #include "common/executor.h"
+#include "common/memory/buffer.h"
 #include "common/status.h"
 #include "common/task_scope.h"
 #include "compression/api/codec.h"

@@ -1,7 +1,7 @@
 // DeviceMemory: memory of a GPU, for modules that know neither LibTorch nor CUDA.
 
-#ifndef SHOAL_COMMON_DEVICE_MEMORY_H_
-#define SHOAL_COMMON_DEVICE_MEMORY_H_
+#ifndef SHOAL_COMMON_MEMORY_DEVICE_MEMORY_H_
+#define SHOAL_COMMON_MEMORY_DEVICE_MEMORY_H_
 
 #include <cstddef>
 
@@ -24,4 +24,4 @@ class DeviceMemory {
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_DEVICE_MEMORY_H_
+#endif  // SHOAL_COMMON_MEMORY_DEVICE_MEMORY_H_

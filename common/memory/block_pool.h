@@ -2,8 +2,8 @@
 // of micro-batches are megabytes large and live for milliseconds. Given back to the system each
 // time, they would cost a page fault and a cleared page per 4 KiB.
 
-#ifndef SHOAL_COMMON_BLOCK_POOL_H_
-#define SHOAL_COMMON_BLOCK_POOL_H_
+#ifndef SHOAL_COMMON_MEMORY_BLOCK_POOL_H_
+#define SHOAL_COMMON_MEMORY_BLOCK_POOL_H_
 
 #include <cstddef>
 #include <deque>
@@ -59,4 +59,4 @@ BlockPool& SharedBlockPool();
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_BLOCK_POOL_H_
+#endif  // SHOAL_COMMON_MEMORY_BLOCK_POOL_H_

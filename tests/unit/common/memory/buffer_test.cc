@@ -1,4 +1,4 @@
-#include "common/buffer.h"
+#include "common/memory/buffer.h"
 
 #include <gtest/gtest.h>
 

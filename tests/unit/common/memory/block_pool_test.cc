@@ -1,4 +1,4 @@
-#include "common/block_pool.h"
+#include "common/memory/block_pool.h"
 
 #include <gtest/gtest.h>
 

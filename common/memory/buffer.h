@@ -1,8 +1,8 @@
 // Buffer: move-only owner of bytes, 64-byte aligned, so that SIMD code and float views are safe.
 // Its memory comes from the process's block pool, or is that of a device.
 
-#ifndef SHOAL_COMMON_BUFFER_H_
-#define SHOAL_COMMON_BUFFER_H_
+#ifndef SHOAL_COMMON_MEMORY_BUFFER_H_
+#define SHOAL_COMMON_MEMORY_BUFFER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +11,8 @@
 #include <span>
 #include <utility>
 
-#include "common/block_pool.h"
-#include "common/device_memory.h"
+#include "common/memory/block_pool.h"
+#include "common/memory/device_memory.h"
 #include "common/status.h"
 
 namespace shoal {
@@ -96,4 +96,4 @@ class Buffer {
 
 }  // namespace shoal
 
-#endif  // SHOAL_COMMON_BUFFER_H_
+#endif  // SHOAL_COMMON_MEMORY_BUFFER_H_
