@@ -74,6 +74,9 @@ struct RunConfig {
   std::string store;  // where complete checkpoints are copied to; empty: nowhere
   std::string store_endpoint, store_region = "us-east-1";
   bool store_plain_http = false;
+  // [scheduler]
+  std::vector<std::string> etcd;  // where several schedulers keep the history; empty: one, RocksDB
+  std::string etcd_prefix = "shoal/run";
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;

@@ -1,9 +1,11 @@
 #include "scheduler/config/run_config_keys.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "model/families/adapter_config.h"
 #include "net/base/host_port.h"
+#include "net/etcd/etcd.h"
 #include "net/objects/object_address.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
@@ -14,6 +16,7 @@ namespace {
 
 constexpr double kCountMax = 1e12;
 constexpr std::uint64_t kPositionsMax = 4096;
+constexpr std::size_t kEtcdPrefixBytesMax = 200;
 
 double Seconds(Duration duration) { return Milliseconds(duration) / 1000; }
 
@@ -162,6 +165,44 @@ void AddStoreKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "let the endpoint be http:// on another machine: whoever is on the way reads the model");
 }
 
+void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
+  keys->push_back({"scheduler", "etcd", &c->etcd, 0, 0, "",
+                   "addresses of etcd, like http://10.0.0.1:2379, which keeps the history of "
+                   "several schedulers, one of which leads; empty: one scheduler, with its own"});
+  keys->push_back({"scheduler", "prefix", &c->etcd_prefix, 0, 0, "",
+                   "of the run's keys in etcd; no two runs may have the same"});
+}
+
+// All schedulers have the same file, so it must say where peers find each of them.
+Status CheckSchedulers(const RunConfig& c) {
+  if (c.etcd.empty()) return Status::Ok();
+  if (c.etcd.size() > net::kEtcdAddressesMax) {
+    return InvalidArgument("[scheduler] etcd has more than 16 addresses");
+  }
+  for (const std::string& address : c.etcd) {
+    SHOAL_RETURN_IF_ERROR(net::ParseEtcdAddress(address).status().WithContext("[scheduler] etcd"));
+  }
+  const std::string& prefix = c.etcd_prefix;
+  const bool right = std::all_of(prefix.begin(), prefix.end(), [](unsigned char one) {
+    return std::isalnum(one) != 0 || one == '_' || one == '.' || one == '-' || one == '/';
+  });
+  if (!right || prefix.empty() || prefix.size() > kEtcdPrefixBytesMax || prefix.back() == '/') {
+    return InvalidArgument(
+        "[scheduler] prefix must be 1 to 200 letters, digits and _.-/ with no "
+        "/ at its end");
+  }
+  if (c.advertise.empty()) {
+    return InvalidArgument(
+        "with [scheduler] etcd, advertise must name the addresses of all "
+        "schedulers, for the invite");
+  }
+  const auto listen = net::ParseHostPort(c.listen);
+  if (listen.ok() && listen->port == 0) {
+    return InvalidArgument("with [scheduler] etcd, listen needs a port that stays the same");
+  }
+  return Status::Ok();
+}
+
 Status CheckStore(const RunConfig& c) {
   if (c.store.empty()) return Status::Ok();
   SHOAL_ASSIGN_OR_RETURN(const net::ObjectAddress address, net::ParseObjectAddress(c.store));
@@ -179,6 +220,7 @@ std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
   AddAdapterKeys(config, &keys);
   AddTrainingKeys(config, &keys);
   AddStoreKeys(config, &keys);
+  AddSchedulerKeys(config, &keys);
   return keys;
 }
 
@@ -244,6 +286,7 @@ Status CheckRunConfig(const RunConfig& c) {
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
   SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
   SHOAL_RETURN_IF_ERROR(CheckStore(c));
+  SHOAL_RETURN_IF_ERROR(CheckSchedulers(c));
   for (const auto& [key, text] :
        {std::pair{"listen", &c.listen}, std::pair{"status_listen", &c.status_listen}}) {
     if (const auto parsed = net::ParseHostPort(*text); !parsed.ok()) {

@@ -24,6 +24,7 @@
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/mirror/run_restore.h"
+#include "scheduler/server/replicated_server.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_report.h"
 #include "scheduler/server/server.h"
@@ -256,17 +257,42 @@ ExitCode Restore(const Flags& flags) {
   return ExitCode::kOk;
 }
 
+Status WritePort(const Flags& flags, const SchedulerServer& server) {
+  if (flags.port_file.empty()) return Status::Ok();
+  return WriteFileAtomic(flags.port_file, std::to_string(server.port()) + "\n");
+}
+
+// One of several schedulers, which greets when it leads.
+ExitCode ServeReplicated(const Flags& flags, const RunConfig& config) {
+  if (flags.forget_history) {
+    return Fail(ExitCode::kUsage,
+                "--forget-history does not work on etcd; give the new run another [scheduler] "
+                "prefix and another folder");
+  }
+  StopSignal stop;
+  ReplicatedServer::Handlers handlers;
+  handlers.on_stop = [&stop](Status status) { stop.Request(std::move(status)); };
+  handlers.on_lead = [&](const SchedulerServer& server) {
+    const Status status = WritePort(flags, server);
+    if (!status.ok()) stop.Request(status);
+    Greet(server);
+  };
+  auto server = ReplicatedServer::Open(config, ReadStoreAccess(), std::move(handlers));
+  if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
+  Advise(config);
+  const Status status = stop.Wait();
+  std::move(server).value().reset();
+  return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
+}
+
 ExitCode Serve(const Flags& flags, const RunConfig& config) {
   StopSignal stop;
   auto server = SchedulerServer::Open(
       config, [&stop](Status status) { stop.Request(std::move(status)); },
       flags.forget_history ? History::kForget : History::kKeep, ReadStoreAccess());
   if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
-  if (!flags.port_file.empty()) {
-    const std::string port = std::to_string((*server)->port()) + "\n";
-    if (Status status = WriteFileAtomic(flags.port_file, port); !status.ok()) {
-      return Fail(ExitCode::kFailure, status.message());
-    }
+  if (Status status = WritePort(flags, **server); !status.ok()) {
+    return Fail(ExitCode::kFailure, status.message());
   }
   Advise((*server)->config());
   Greet(**server);
@@ -334,7 +360,7 @@ ExitCode Main(int argc, char** argv) {
     std::cout << *text << (flags.print_size ? "" : "\n");
     return ExitCode::kOk;
   }
-  return Serve(flags, *config);
+  return config->etcd.empty() ? Serve(flags, *config) : ServeReplicated(flags, *config);
 }
 
 }  // namespace

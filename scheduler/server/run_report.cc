@@ -8,8 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "common/version.h"
+#include "net/etcd/etcd.h"
+#include "scheduler/election/etcd_event_log.h"
 #include "scheduler/history/run_audit.h"
 #include "scheduler/history/run_timeline.h"
+#include "scheduler/server/history_place.h"
 #include "storage/checkpoints/event_log.h"
 
 namespace shoal::scheduler {
@@ -195,13 +198,22 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
 
 Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
   std::vector<TimedEvent> events;
-  const Status status = storage::ReadRocksEventLog(
-      directory + "/events", [&](std::uint64_t number, std::string_view event) {
-        auto timed = DecodeTimedEvent(event);
-        if (!timed.ok()) return timed.status().WithContext("event " + std::to_string(number));
-        events.push_back(*std::move(timed));
-        return Status::Ok();
-      });
+  const auto take = [&](std::uint64_t number, std::string_view event) {
+    auto timed = DecodeTimedEvent(event);
+    if (!timed.ok()) return timed.status().WithContext("event " + std::to_string(number));
+    events.push_back(*std::move(timed));
+    return Status::Ok();
+  };
+  SHOAL_ASSIGN_OR_RETURN(const HistoryPlace place, ReadHistoryPlace(directory));
+  Status status;
+  if (place.etcd.empty()) {
+    status = storage::ReadRocksEventLog(directory + "/events", take);
+  } else {
+    SHOAL_ASSIGN_OR_RETURN(const auto etcd, net::OpenEtcd(place.etcd));
+    status = ReadEtcdEventLog(etcd.get(), place.prefix, 1, take)
+                 .WithContext("the history of this run is in etcd, " + place.etcd.front() +
+                              ", below " + place.prefix);
+  }
   if (status.code() == StatusCode::kNotFound || (status.ok() && events.empty())) {
     return NotFound("there is no history of a run in " + directory +
                     "; give the folder of a run, run.directory in its run.toml");

@@ -1,5 +1,6 @@
 // What `shoal swarm audit` and `shoal swarm events` show, as JSON: read from the event log in a
-// run's folder, whether its scheduler runs or not. Blocks on disk.
+// run's folder, or in etcd where the folder says so, whether its scheduler runs or not. Blocks on
+// disk and network.
 
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_REPORT_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_REPORT_H_

@@ -14,36 +14,17 @@
 #include "net/identity/identity.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/invite_addresses.h"
+#include "scheduler/server/join_secret.h"
 #include "scheduler/server/run_status.h"
 
 namespace shoal::scheduler {
 namespace {
-
-constexpr std::uint64_t kSecretBytesMax = 256;
 
 RunId NewRunId() {
   std::random_device random;
   std::uint64_t value = 0;
   while (value == 0) value = (std::uint64_t{random()} << 32) | random();
   return RunId{value};
-}
-
-// Kept, so that an invite line stays good over restarts.
-Result<std::string> LoadOrCreateSecret(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::exists(path, error)) {
-    Result<std::string> secret = ReadFile(path, kSecretBytesMax);
-    const bool too_large = secret.status().code() == StatusCode::kResourceExhausted;
-    if (!secret.ok() && !too_large) return secret.status();
-    while (secret.ok() && secret->ends_with('\n')) secret->pop_back();
-    if (too_large || !net::IsJoinSecret(*secret)) {
-      return DataLoss(path + " is damaged; delete it, and send a new invite to your peers");
-    }
-    return secret;
-  }
-  std::string secret = net::NewJoinSecret();
-  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(path, secret + "\n", 0600));
-  return secret;
 }
 
 // What a peer is told of our disk: that it failed, but not where its files are.
@@ -70,13 +51,30 @@ Result<std::unique_ptr<SchedulerServer>> SchedulerServer::Open(const RunConfig& 
                                                                History history,
                                                                const StoreAccess& access) {
   std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
-  SHOAL_ASSIGN_OR_RETURN(Store store, server->OpenStore(access));
   SHOAL_RETURN_IF_ERROR(server->Prepare(history));
-  SHOAL_RETURN_IF_ERROR(server->Listen());
-  SHOAL_RETURN_IF_ERROR(server->WriteFiles());
-  server->StartMirror(std::move(store));
-  server->OnControl([&] { server->TickAgain(); });
+  SHOAL_RETURN_IF_ERROR(server->Begin(access));
   return server;
+}
+
+Result<std::unique_ptr<SchedulerServer>> SchedulerServer::OpenLeader(
+    const RunConfig& config, std::function<void(Status)> on_stop, const StoreAccess& access,
+    Lead lead) {
+  std::unique_ptr<SchedulerServer> server(new SchedulerServer(config, std::move(on_stop)));
+  server->disk_ = std::make_unique<RunStore>(std::move(lead.log), std::move(lead.content));
+  server->artefacts_ = std::move(lead.artefacts);
+  server->leads_ = std::move(lead.holds);
+  SHOAL_RETURN_IF_ERROR(server->Begin(access));
+  return server;
+}
+
+Status SchedulerServer::Begin(const StoreAccess& access) {
+  SHOAL_ASSIGN_OR_RETURN(Store store, OpenStore(access));
+  LimitUploads();
+  SHOAL_RETURN_IF_ERROR(Listen());
+  SHOAL_RETURN_IF_ERROR(WriteFiles());
+  StartMirror(std::move(store));
+  OnControl([&] { TickAgain(); });
+  return Status::Ok();
 }
 
 SchedulerServer::~SchedulerServer() {
@@ -116,6 +114,10 @@ Status SchedulerServer::Prepare(History history) {
   }
   SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
+  return Status::Ok();
+}
+
+void SchedulerServer::LimitUploads() {
   std::uint64_t largest = 0;
   for (const auto& [name, artefact] : artefacts_.initial) {
     if (name != "data" && !name.ends_with(model::kBaseSuffix))
@@ -123,7 +125,6 @@ Status SchedulerServer::Prepare(History history) {
   }
   // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
   disk_->SetUploadLimit(4 * largest + (1 << 20));
-  return Status::Ok();
 }
 
 // Without its history the blobs of checkpoints have no names, and peers keep checkpoints of a run
@@ -204,8 +205,7 @@ void SchedulerServer::FindLost() {
 }
 
 Status SchedulerServer::Listen() {
-  SHOAL_ASSIGN_OR_RETURN(const std::string secret,
-                         LoadOrCreateSecret(config_.directory + "/join_secret"));
+  SHOAL_ASSIGN_OR_RETURN(const std::string secret, LoadOrCreateJoinSecret(config_.directory));
   config_.run = NewRunId();
   state_ = NewSwarmState(config_, artefacts_.initial, secret);
   if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));
@@ -238,6 +238,7 @@ Status SchedulerServer::ListenForPeers(const std::string& secret) {
   net::ControlServerOptions options;
   options.listen = config_.listen;
   SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
+  self_ = options.identity->id;
   options.join_secret = secret;
   Status status;
   // On the control thread: no handler runs before peers_ is there.
@@ -268,18 +269,24 @@ net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   net::ControlServerHandlers handlers;
   handlers.on_connect = [this](net::ConnectionId id, PeerId peer, const std::string& address) {
     SHOAL_ASSERT_ON(*control_);
+    if (leads_ && peer == self_) {
+      standbys_.insert(id);
+      return;
+    }
     connections_[id] = peer;
     const auto seen = net::ParseHostPort(address);
     Feed(PeerConnected{id, peer, seen.ok() ? seen->host : address});
   };
   handlers.on_message = [this](net::ConnectionId id, control::v1::PeerMessage message) {
-    OnMessage(id, std::move(message));
+    if (!standbys_.contains(id)) OnMessage(id, std::move(message));
   };
   handlers.on_disconnect = [this](net::ConnectionId id, const Status& reason) {
+    if (standbys_.erase(id) > 0) return;
     Forget(id);
     Feed(PeerDisconnected{id, reason.ok() ? "the connection was closed" : reason.message()});
   };
   handlers.may_fetch = [this](PeerId peer) {
+    if (leads_ && peer == self_) return true;
     MutexLock lock(members_mutex_);
     return std::any_of(admitted_.begin(), admitted_.end(),
                        [&](const auto& entry) { return entry.second == peer; });

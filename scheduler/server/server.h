@@ -6,11 +6,15 @@
 #ifndef SHOAL_SCHEDULER_SERVER_SERVER_H_
 #define SHOAL_SCHEDULER_SERVER_SERVER_H_
 
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/executor.h"
@@ -26,12 +30,22 @@
 #include "scheduler/server/run_store.h"
 #include "scheduler/server/store_access.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "storage/checkpoints/event_log.h"
+#include "storage/files/content_store.h"
 
 namespace shoal::scheduler {
 
 // kForget: history and artefacts in the run's folder are set aside, and the run begins anew from
 // the model's weights.
 enum class History : std::uint8_t { kKeep, kForget };
+
+// What one of several schedulers brings when it begins to lead.
+struct Lead {
+  std::unique_ptr<storage::EventLog> log;
+  std::unique_ptr<storage::ContentStore> content;
+  RunArtefacts artefacts;       // in `content`, made for the config that OpenLeader gets
+  std::function<bool()> holds;  // whether it still leads, by its own clock. Thread: any
+};
 
 class SchedulerServer {
  public:
@@ -42,6 +56,11 @@ class SchedulerServer {
                                                        std::function<void(Status)> on_stop,
                                                        History history = History::kKeep,
                                                        const StoreAccess& access = {});
+  // The same for the one of several schedulers that leads. It stops as soon as it does not, and
+  // tells peers nothing that the log does not have: the next leader knows all that they know.
+  static Result<std::unique_ptr<SchedulerServer>> OpenLeader(const RunConfig& config,
+                                                             std::function<void(Status)> on_stop,
+                                                             const StoreAccess& access, Lead lead);
   ~SchedulerServer();  // ordered stop; not on a thread of the server
 
   // Constant. Thread: main.
@@ -56,6 +75,8 @@ class SchedulerServer {
   SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop);
 
   Status Prepare(History history);
+  Status Begin(const StoreAccess& access);
+  void LimitUploads();
   Status Replay();
   Status NameChanged(Status refused) const;
   void Keep() const;
@@ -78,6 +99,8 @@ class SchedulerServer {
   void Admit(net::ConnectionId connection);
   void Forget(net::ConnectionId connection);
   void Carry(const Action& action);
+  void CarryStored(const Action& action);
+  void Stored();
   void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
   void Append(std::string event);
   void Want(std::vector<control::v1::ArtefactRef> files);
@@ -105,6 +128,12 @@ class SchedulerServer {
   TimePoint started_{};
   bool stopping_ = false;                            // control
   std::map<net::ConnectionId, PeerId> connections_;  // control
+  // Of one of several schedulers; control, but for self_, which is constant.
+  PeerId self_;
+  std::function<bool()> leads_;           // empty: it is the only one
+  std::set<net::ConnectionId> standbys_;  // of other schedulers, which have the same key
+  std::uint64_t appended_ = 0, stored_ = 0;
+  std::deque<std::pair<std::uint64_t, Action>> held_;  // until so many events are stored
 
   Mutex members_mutex_;
   // Connections whose hello was accepted: whose peers may fetch.

@@ -41,6 +41,10 @@ Result<net::CommandResult> RunIs(const RunView& view) {
 void SchedulerServer::Feed(const Event& event) {
   SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
+  if (leads_ && !leads_()) {
+    stopping_ = true;
+    return on_stop_(Aborted("another scheduler may lead now"));
+  }
   const RunState before = state_->run_state();
   const std::vector<Action> actions = state_->Handle(event, SystemClock().Now());
   // Before a plan goes out, which lets its peers fetch at once.
@@ -68,7 +72,29 @@ void SchedulerServer::Forget(net::ConnectionId connection) {
   admitted_.erase(connection);
 }
 
+// Of several schedulers, the one that leads acts on an event once all events are stored.
 void SchedulerServer::Carry(const Action& action) {
+  SHOAL_ASSERT_ON(*control_);
+  if (const auto* persist = std::get_if<Persist>(&action)) {
+    Append(persist->event);
+  } else if (leads_ && stored_ < appended_) {
+    held_.emplace_back(appended_, action);
+  } else {
+    CarryStored(action);
+  }
+}
+
+void SchedulerServer::Stored() {
+  SHOAL_ASSERT_ON(*control_);
+  ++stored_;
+  while (!stopping_ && !held_.empty() && held_.front().first <= stored_ && leads_()) {
+    const Action action = std::move(held_.front().second);
+    held_.pop_front();
+    CarryStored(action);
+  }
+}
+
+void SchedulerServer::CarryStored(const Action& action) {
   SHOAL_ASSERT_ON(*control_);
   if (const auto* send = std::get_if<SendTo>(&action)) {
     peers_->Send(send->connection, send->message);
@@ -77,8 +103,6 @@ void SchedulerServer::Carry(const Action& action) {
               {"reason", drop->reason.message()});
     Forget(drop->connection);
     peers_->Disconnect(drop->connection, drop->reason);
-  } else if (const auto* persist = std::get_if<Persist>(&action)) {
-    Append(persist->event);
   } else if (const auto* complete = std::get_if<CheckpointComplete>(&action)) {
     SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
     Prune();
@@ -114,8 +138,10 @@ void SchedulerServer::Append(std::string event) {
   SHOAL_ASSERT_ON(*control_);
   // When it happened, not when the disk has it.
   event = StampEvent(std::move(event), UnixMilliseconds());
+  ++appended_;
   store_->Post("event.append", [this, event = std::move(event)] {
     const auto number = disk_->log().Append(event);
+    if (number.ok() && leads_) control_->Post("event.stored", [this] { Stored(); });
     if (number.ok()) return;
     control_->Post("event.failed", [this, status = number.status()] {
       // A history with a hole could not be replayed: better to stop at its end.
