@@ -1,0 +1,153 @@
+"""Three schedulers on etcd: one leads, and the next goes on when it dies or loses its lease."""
+
+import json
+import shutil
+import signal
+import time
+import unittest
+from urllib.request import urlopen
+
+import harness
+from etcd import Etcd
+from harness import BAD_CONFIG, USAGE, Daemon, run, tail, wait_for
+from swarm import Swarm, train
+
+TAKEN_WITHIN = 5.0
+OPTIONS = dict(stages=2, pipelines=1, micro_batches=4, rows=2)
+
+
+class Schedulers(Swarm):
+    """A swarm with three schedulers; `run_folder` is that of the leader whom leader() found."""
+
+    def __init__(self, folder, etcd, count=3, **options):
+        self.ports = [harness.free_port() for _ in range(count)]
+        addresses = [f"127.0.0.1:{port}" for port in self.ports]
+        super().__init__(folder, network={"advertise": addresses, "listen": addresses[0]},
+                         **options)
+        self.sections["scheduler"] = {"etcd": etcd.addresses, "prefix": "tests/one"}
+        self.folders = [self.folder / f"run{i}" for i in range(count)]
+        self.schedulers = [None] * count
+
+    def start_one(self, index):
+        """With the key and secret of the first one."""
+        folder = self.folders[index]
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if index > 0 and not (folder / "identity.key").exists():
+            for name in ("identity.key", "join_secret"):
+                shutil.copy(self.folders[0] / name, folder / name)
+        (folder / "status.addr").unlink(missing_ok=True)
+        self.schedulers[index] = Daemon(
+            "shoal-scheduler", ["--config", self.write_config(), "--dir", folder,
+                                "--listen", f"127.0.0.1:{self.ports[index]}"],
+            self.folder / f"scheduler{index}.log")
+        self._wait_for_file(self.schedulers[index], folder / "status.addr")
+
+    def start_scheduler(self, *flags):
+        for index in range(len(self.folders)):
+            self.start_one(index)
+        self.leader()
+
+    def look(self, index):
+        """What a scheduler's status page says; None where it does not answer."""
+        try:
+            address = (self.folders[index] / "status.addr").read_text().strip()
+            with urlopen(f"http://{address}/api/v1/status", timeout=2) as answer:
+                return json.load(answer)
+        except (OSError, ValueError):
+            return None
+
+    def leader(self, but=(), timeout=30):
+        """Index of the one that leads."""
+        def find():
+            for index in range(len(self.folders)):
+                if index in but or self.schedulers[index].poll() is not None:
+                    continue
+                said = self.look(index)
+                if said and "run" in said:
+                    return index + 1
+            return None
+        index = wait_for(find, timeout, "one of the schedulers leads") - 1
+        self.run_folder = self.folders[index]
+        self.scheduler = self.schedulers[index]
+        return index
+
+    def wait_files(self, index, timeout=30):
+        """Until a standby has all files of the newest checkpoint that it knows of."""
+        wait_for(lambda: "0 missing" in self.standby_text(index), timeout,
+                 f"scheduler {index} has the checkpoint")
+
+    def standby_text(self, index):
+        said = self.look(index) or {}
+        if "standby" not in said:
+            return ""
+        return f"{said['standby']['missingFiles']} missing"
+
+    def __exit__(self, kind, *rest):
+        super().__exit__(kind, *rest)
+        for daemon in self.schedulers:
+            if daemon is not None:
+                daemon.signal(signal.SIGCONT)
+                daemon.kill()
+
+    def stop(self):
+        for index, daemon in enumerate(self.schedulers):
+            if daemon is not self.scheduler and daemon.poll() is None:
+                code = daemon.stop()
+                if code != 0:
+                    raise AssertionError(f"scheduler {index} ended with {code}:\n{tail(daemon.log)}")
+        super().stop()
+
+
+class SchedulersTest(harness.SwarmTest):
+
+    def etcd(self, members=1):
+        cluster = Etcd(self.folder, members)
+        self.addCleanup(cluster.close)
+        return cluster
+
+    def seconds_to_next_step(self, swarm, old, step):
+        """From now until another scheduler knows of a step after `step`."""
+        began = time.monotonic()
+        swarm.leader(but=(old,))
+        swarm.wait_run(lambda r: r["step"] > step, 30, f"a step after {step}", but=("scheduler",))
+        return time.monotonic() - began
+
+    def test_the_next_goes_on_within_five_seconds_and_no_step_is_lost(self):
+        options = {**OPTIONS, "steps": 120, "checkpoint_every": 1000}
+        calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
+        with Schedulers(self.folder / "s", self.etcd(3), **options) as swarm:
+            swarm.start()
+            took = []
+            for step in (20, 60):
+                swarm.wait_step(step)
+                old = swarm.leader()
+                swarm.scheduler.kill()
+                took.append(self.seconds_to_next_step(swarm, old, swarm_step(swarm)))
+                swarm.start_one(old)
+                self.assertIn("standby", wait_for(lambda: swarm.look(old), 20, "it is back"))
+            print(f"next step after {took} s")
+            self.assertLess(max(took), TAKEN_WITHIN)
+            swarm.wait_finished()
+            self.assertEqual(swarm.run()["losses"], calm)
+            swarm.export(self.folder / "out")
+            self.assertEqual((self.folder / "out/model.safetensors").read_bytes(),
+                             (self.folder / "calm.out/model.safetensors").read_bytes())
+            # From the folder of a scheduler that stands by, too.
+            swarm.run_folder = swarm.folders[(swarm.leader() + 1) % 3]
+            self.assertEqual(swarm.audit(120)["stepsThrownAway"], 0)
+            said = run("shoal", "swarm", "status", "--dir", swarm.run_folder).stdout
+            self.assertIn("stands by", said)
+            refused = run("shoal", "swarm", "pause", "--dir", swarm.run_folder, check=False)
+            self.assertIn("the leader is", refused.stderr)
+            swarm.leader()
+            swarm.stop()
+            self.assertEqual([r["stepsBefore"] for r in swarm.repairs()], ["kept"] * 2)
+
+
+def swarm_step(swarm):
+    """The newest step that a peer knows of."""
+    return max(s["swarm"]["step"] for s in swarm.peer_statuses().values())
+
+
+if __name__ == "__main__":
+    harness.main()
