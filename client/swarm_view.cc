@@ -123,6 +123,10 @@ std::string StoreText(const Json& store) {
 
 Result<std::string> SwarmView(const std::string& status_json) {
   SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(status_json, "the status"));
+  if (const Json& standby = At(json, "standby"); standby.is_object()) {
+    return Bold(Text(standby, "run")) + "  this scheduler stands by; the leader is " +
+           Text(standby, "leader") + "\n";
+  }
   const Json& run = At(json, "run");
   std::string text = Bold(Text(run, "name")) + "  " + StateText(Text(run, "state"));
   if (!Text(run, "reason").empty()) text += ": " + Text(run, "reason");

@@ -21,11 +21,16 @@ inline constexpr Duration kPeerTimeoutMax = std::chrono::seconds(300);
 inline constexpr Duration kPeerTimeoutDefault = std::chrono::seconds(6);
 
 // These begin before a connection knows the run's setting, and are the same for all runs.
-inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);    // of one address
+inline constexpr Duration kConnectTimeout = std::chrono::seconds(5);  // of one address
+// Of one of several, the last excepted: another scheduler may lead.
+inline constexpr Duration kConnectOneTimeout = std::chrono::seconds(2);
 inline constexpr Duration kHelloTimeout = std::chrono::seconds(10);     // of who has connected
 inline constexpr Duration kKeepaliveEvery = std::chrono::seconds(20);   // of a quiet connection
 inline constexpr Duration kKeepaliveAnswer = std::chrono::seconds(20);  // then it is broken
-inline constexpr Duration kTransferStall = std::chrono::seconds(60);    // of artefacts
+// The same where the invite has several addresses: who leads may have changed.
+inline constexpr Duration kLeaderPingEvery = std::chrono::milliseconds(1500);
+inline constexpr Duration kLeaderPingAnswer = std::chrono::milliseconds(1500);
+inline constexpr Duration kTransferStall = std::chrono::seconds(60);  // of artefacts
 
 struct Timeouts {
   // Scheduler and peer.

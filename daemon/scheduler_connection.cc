@@ -12,6 +12,8 @@ namespace {
 constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
 constexpr Duration kRetryMax = std::chrono::seconds(15);
 constexpr std::uint32_t kRetryDoublings = 6;
+// Behind several addresses there may be several schedulers, of which another leads in seconds.
+constexpr std::uint32_t kQuickRetries = 20;
 constexpr std::size_t kRefusalCharactersMax = 512;
 // A connection that breaks in the wrong moment looks like a key that is refused; not so often.
 constexpr std::uint32_t kKeyRefusalsMax = 3;
@@ -23,6 +25,20 @@ Status RefusalOf(const control::v1::Refused& refused) {
   return Status(known ? static_cast<StatusCode>(code) : StatusCode::kUnknown,
                 refused.error().empty() ? "refused without a reason"
                                         : CleanText(refused.error(), kRefusalCharactersMax));
+}
+
+// The one that served last comes last: its scheduler may be gone.
+std::vector<std::string> LeastLikelyLast(std::vector<std::string> addresses,
+                                         const std::string& served_by) {
+  const auto found = std::ranges::find(addresses, served_by);
+  if (found != addresses.end()) std::rotate(addresses.begin(), found + 1, addresses.end());
+  return addresses;
+}
+
+Duration PauseAfter(std::uint32_t failures, std::size_t addresses) {
+  const std::uint32_t quick = addresses > 1 ? kQuickRetries : 0;
+  const std::uint32_t doublings = failures > quick ? failures - quick : 0;
+  return std::min<Duration>(kRetryFirst * (1u << std::min(doublings, kRetryDoublings)), kRetryMax);
 }
 
 }  // namespace
@@ -71,7 +87,7 @@ void SchedulerConnection::DropClient() {
 void SchedulerConnection::Dial() {
   const std::uint64_t attempt = ++*attempt_;
   net::ControlClientOptions options;
-  options.addresses = invite_->addresses;
+  options.addresses = LeastLikelyLast(invite_->addresses, served_by_);
   options.scheduler = invite_->scheduler;
   options.identity = identity_;
   options.join_secret = invite_->secret;
@@ -101,6 +117,7 @@ void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message
   }
   if (message.has_welcome()) {
     welcomed_ = true;
+    served_by_ = client_->address();
     failures_ = 0;
     trouble_.clear();
     owner_->OnWelcome(message.welcome());
@@ -121,9 +138,7 @@ void SchedulerConnection::Refused(const Status& status) {
 
 void SchedulerConnection::OnClosed(const Status& status) {
   SHOAL_ASSERT_ON(*control_);
-  Duration wait = kRetryFirst * (1u << std::min(failures_, kRetryDoublings));
-  wait = std::min(wait, kRetryMax);
-  ++failures_;
+  const Duration wait = PauseAfter(failures_++, invite_->addresses.size());
   key_refusals_ = status.code() == StatusCode::kPermissionDenied ? key_refusals_ + 1 : 0;
   if (key_refusals_ >= kKeyRefusalsMax) {
     Refused(status);

@@ -76,6 +76,7 @@ class SchedulerConnection {
   bool greeted_ = false;                    // the hello is on its way
   bool welcomed_ = false;
   std::uint32_t failures_ = 0;  // in a row
+  std::string served_by_;       // address that welcomed us last
   std::uint32_t key_refusals_ = 0;
   std::string trouble_;
   net::ControlStats past_;  // of closed streams

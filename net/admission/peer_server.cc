@@ -15,7 +15,7 @@ namespace {
 
 // A server counts pings that come faster than its minimum as strikes, so the minimum stays well
 // below the clients' interval.
-constexpr int kPingMinimumMs = 10'000;
+constexpr int kPingMinimumMs = 1'000;
 constexpr int kPingStrikes = 2;
 // Ends with the client's SETTINGS. What follows, the gate bounds (ConnectionLimits::proof_time).
 constexpr int kHandshakeMs = 10'000;

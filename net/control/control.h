@@ -96,6 +96,8 @@ class ControlClient {
  public:
   virtual ~ControlClient() = default;
   virtual Status Send(control::v1::PeerMessage message) = 0;  // Thread: executor.
+  // The one of the options that was dialled last; empty: none yet. Thread: executor.
+  virtual std::string address() const = 0;
 
   // Fetches from `offset`; on_chunk runs on `executor` in order and may refuse; on_done once.
   // Paced by `limiter`.

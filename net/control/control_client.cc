@@ -47,6 +47,16 @@ struct ClientState {
   std::atomic<std::uint64_t> received_wire_bytes = 0;
 };
 
+// Among several schedulers, one whose machine is gone must not keep a peer from the next.
+Keepalive KeepaliveOf(const ClientState& state) {
+  if (state.options.addresses.size() == 1) return {};
+  return {kLeaderPingEvery, kLeaderPingAnswer};
+}
+Duration ConnectTimeoutOf(const ClientState& state) {
+  const bool last = state.next_address >= state.options.addresses.size();
+  return last ? kConnectTimeout : kConnectOneTimeout;
+}
+
 void Opened(const std::shared_ptr<ClientState>& state, AttendCall* call);
 void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const Status& status);
 
@@ -57,7 +67,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   AttendCall(std::shared_ptr<ClientState> state, const std::string& address)
       : state_(std::move(state)),
         channel_(NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
-                                  kControlMessageBytesMax, reached_)),
+                                  kControlMessageBytesMax, reached_, KeepaliveOf(*state_))),
         stub_(pb::Control::NewStub(channel_)) {}
 
   void Start() {
@@ -65,7 +75,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
     stub_->async()->Attend(&context_, this);
     AddHold();
     StartCall();
-    state_->executor->PostAfter("control.connect_timeout", kConnectTimeout,
+    state_->executor->PostAfter("control.connect_timeout", ConnectTimeoutOf(*state_),
                                 [weak = weak_from_this()] {
                                   if (const auto self = weak.lock()) self->ConnectTimeout();
                                 });
@@ -327,6 +337,11 @@ class GrpcControlClient final : public ControlClient {
               std::function<void(Status)> on_done) override {
     SHOAL_ASSERT_ON(*executor_);
     StartUpload(artefacts_, Channel(), hash, size, std::move(read), std::move(on_done));
+  }
+
+  std::string address() const override {
+    SHOAL_ASSERT_ON(*executor_);
+    return state_->address;
   }
 
   ControlStats stats() const override {

@@ -65,14 +65,18 @@ void PrepareGrpc() {
 std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
                                                 const Identity& identity, const PeerId& peer,
                                                 int message_bytes_max,
-                                                std::shared_ptr<std::atomic<bool>> reached) {
+                                                std::shared_ptr<std::atomic<bool>> reached,
+                                                const Keepalive& keepalive) {
   PrepareGrpc();
+  const auto ms = [](Duration time) {
+    return static_cast<int>(time / std::chrono::milliseconds(1));
+  };
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, ms(keepalive.every));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, ms(keepalive.answer));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);

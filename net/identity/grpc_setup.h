@@ -36,11 +36,16 @@ inline constexpr int kMetadataBytesMax = 16 * 1024;
 // Idempotent. Thread: any.
 void PrepareGrpc();
 
+// After how long a quiet connection is pinged, and for how long its answer may take.
+struct Keepalive {
+  Duration every = kKeepaliveEvery, answer = kKeepaliveAnswer;
+};
+
 // A connection of its own to `address` (never shared with another channel), pinned to `peer`. Sets
 // `reached`, if there is one, as soon as the other end has proved to be `peer`.
 std::shared_ptr<grpc::Channel> NewPinnedChannel(
     const std::string& address, const Identity& identity, const PeerId& peer, int message_bytes_max,
-    std::shared_ptr<std::atomic<bool>> reached = nullptr);
+    std::shared_ptr<std::atomic<bool>> reached = nullptr, const Keepalive& keepalive = {});
 
 Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const Status& status);

@@ -70,7 +70,7 @@ class Swarm:
             print(f"---- {log.name}\n{tail(log)}", file=sys.stderr)
         try:
             print("---- run", json.dumps(self.run(), indent=None)[:1500], file=sys.stderr)
-        except (AssertionError, ValueError, subprocess.TimeoutExpired):
+        except (AssertionError, KeyError, ValueError, subprocess.TimeoutExpired):
             print("---- the scheduler does not answer", file=sys.stderr)
 
     def write_config(self):

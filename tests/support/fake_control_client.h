@@ -41,6 +41,7 @@ class FakeControlClient final : public net::ControlClient {
     SHOAL_ASSERT_ON(*executor_);
     NextPiece(hash, size, "", std::move(read), std::move(on_done));
   }
+  std::string address() const override { return ""; }
   net::ControlStats stats() const override { return {}; }
 
   std::map<std::string, std::string> blobs, uploads;  // by raw hash; whole ones
