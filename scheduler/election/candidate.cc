@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <utility>
 
 #include "common/log.h"
@@ -32,8 +33,13 @@ Candidate::Candidate(std::shared_ptr<net::Etcd> etcd, const std::string& prefix,
 Candidate::~Candidate() {
   stopping_ = true;
   safe_until_ns_ = 0;
-  thread_->Post("election.leave", [this] { DropLease(); });
-  thread_.reset();
+  // A turn under way still needs the thread.
+  std::promise<void> left;
+  thread_->Post("election.leave", [&] {
+    DropLease();
+    left.set_value();
+  });
+  left.get_future().wait();
 }
 
 bool Candidate::Leads() const {

@@ -56,6 +56,17 @@ class Schedulers(Swarm):
         except (OSError, ValueError):
             return None
 
+    def run(self):
+        """Follows the lead, which may go to another at any time."""
+        try:
+            return super().run()
+        except (AssertionError, KeyError):
+            self.leader()
+            return super().run()
+
+    def check_alive(self, but=()):
+        super().check_alive((*but, "scheduler"))  # which one leads may have changed
+
     def leader(self, but=(), timeout=30):
         """Index of the one that leads."""
         def find():
@@ -109,7 +120,7 @@ class SchedulersTest(harness.SwarmTest):
         """From now until another scheduler knows of a step after `step`."""
         began = time.monotonic()
         swarm.leader(but=(old,))
-        swarm.wait_run(lambda r: r["step"] > step, 30, f"a step after {step}", but=("scheduler",))
+        swarm.wait_run(lambda r: r["step"] > step, 30, f"a step after {step}")
         return time.monotonic() - began
 
     def test_the_next_goes_on_within_five_seconds_and_no_step_is_lost(self):
@@ -142,6 +153,84 @@ class SchedulersTest(harness.SwarmTest):
             swarm.leader()
             swarm.stop()
             self.assertEqual([r["stepsBefore"] for r in swarm.repairs()], ["kept"] * 2)
+
+
+    def test_a_leader_that_was_frozen_writes_nothing_and_stands_by(self):
+        options = {**OPTIONS, "steps": 150, "checkpoint_every": 1000}
+        with Schedulers(self.folder / "s", self.etcd(), **options) as swarm:
+            swarm.start()
+            swarm.wait_step(20)
+            old = swarm.leader()
+            frozen = swarm.scheduler
+            frozen.signal(signal.SIGSTOP)
+            print(f"next step after {self.seconds_to_next_step(swarm, old, swarm_step(swarm))} s")
+            frozen.signal(signal.SIGCONT)
+            wait_for(lambda: "standby" in (swarm.look(old) or {}), 20, "it stands by")
+            self.assertIsNone(frozen.poll())
+            self.assertIn("lost", frozen.log.read_text())
+            swarm.wait_finished()
+            # The leader of before leads again, and has all of the history.
+            for index in range(3):
+                if index != old:
+                    self.assertEqual(swarm.schedulers[index].stop(), 0)
+            self.assertEqual(swarm.leader(but=[i for i in range(3) if i != old]), old)
+            self.assertEqual(swarm.run()["state"], "finished")
+            swarm.audit(150)
+            swarm.stop()
+
+    def test_a_standby_has_the_checkpoint_and_a_member_of_etcd_may_die(self):
+        etcd = self.etcd(3)
+        options = {**OPTIONS, "steps": 60, "checkpoint_every": 10}
+        with Schedulers(self.folder / "s", etcd, **options) as swarm:
+            swarm.start()
+            etcd.kill(0)
+            swarm.wait_run(lambda r: r["checkpointStep"] >= 10, 60, "a checkpoint")
+            before = swarm.run()
+            old = swarm.leader()
+            next_one = (old + 1) % 3
+            swarm.wait_files(next_one)
+            # The machine of the leader is gone, and all that the peers held is, too.
+            swarm.scheduler.kill()
+            for daemon in swarm.peers.values():
+                daemon.kill()
+            shutil.rmtree(swarm.folders[old])
+            swarm.leader(but=(old,))
+            for name in list(swarm.peers):
+                swarm.start_peer(name)
+            again = swarm.wait_state("training", 60)
+            self.assertGreaterEqual(again["checkpointStep"], 10)
+            self.assertEqual(again["id"], before["id"])
+            swarm.wait_finished()
+            self.assertEqual(swarm.run()["losses"][:10], before["losses"][:10])
+            swarm.audit(60)
+            swarm.stop()
+
+    def test_mistakes_are_named(self):
+        etcd = self.etcd()
+        with Schedulers(self.folder / "s", etcd, count=2, **OPTIONS) as swarm:
+            swarm.start_one(0)
+            config = swarm.write_config()
+            other = self.folder / "other"
+            done = run("shoal-scheduler", "--config", config, "--dir", other, check=False)
+            self.assert_refused(done, BAD_CONFIG, "identity.key and join_secret")
+            done = run("shoal-scheduler", "--config", config, "--forget-history", check=False)
+            self.assert_refused(done, USAGE, "prefix")
+            (other / "events").mkdir()
+            done = run("shoal-scheduler", "--config", config, "--dir", other, check=False)
+            self.assert_refused(done, BAD_CONFIG, "one scheduler")
+            done = run("shoal-scheduler", "--config", config, "--dir", swarm.folders[0],
+                       check=False)
+            self.assertIn("scheduler.sock", done.stderr)
+            for keys, said in (({"etcd": ["10.0.0.1:2379"]}, "http://HOST:PORT"),
+                               ({"prefix": "a b"}, "prefix must be")):
+                good = dict(swarm.sections["scheduler"])
+                swarm.sections["scheduler"].update(keys)
+                done = run("shoal-scheduler", "--config", swarm.write_config(), check=False)
+                self.assert_refused(done, BAD_CONFIG, said)
+                swarm.sections["scheduler"] = good
+            etcd.kill(0)
+            done = run("shoal", "swarm", "audit", "--dir", swarm.folders[0], check=False)
+            self.assertIn("the history of this run is in etcd", done.stderr)
 
 
 def swarm_step(swarm):
