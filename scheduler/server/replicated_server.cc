@@ -104,19 +104,19 @@ Status ReplicatedServer::StandBy() {
   config_ = given_;
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(config_.directory + "/artefacts"));
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(content_.get(), &config_));
-});
-Standby::Parts parts;
-parts.etcd = etcd_;
-parts.identity = identity_;
-parts.join_secret = join_secret_;
-parts.initial = artefacts_.initial;
-parts.content = content_.get();
-parts.leader = [this] { return candidate_ ? candidate_->leader() : "not known yet"; };
-parts.on_stop = [this] { thread_->Post("replicated.order", [this] { End(Status::Ok()); }); };
-standby_ = std::make_unique<Standby>(config_, thread_.get(), std::move(parts));
-SHOAL_RETURN_IF_ERROR(standby_->Open());
+  Standby::Parts parts;
+  parts.etcd = etcd_;
+  parts.identity = identity_;
+  parts.join_secret = join_secret_;
+  parts.initial = artefacts_.initial;
+  parts.content = content_.get();
+  parts.leader = [this] { return candidate_ ? candidate_->leader() : "not known yet"; };
+  parts.on_stop = [this] { thread_->Post("replicated.order", [this] { End(Status::Ok()); }); };
+  standby_ = std::make_unique<Standby>(config_, thread_.get(), std::move(parts));
+  SHOAL_RETURN_IF_ERROR(standby_->Open());
   candidate_ = std::make_unique<Candidate>(etcd_, config_.etcd_prefix, NameOf(config_), [this] {
-  thread_->Post("replicated.changed", [this] { Changed(); });
+    thread_->Post("replicated.changed", [this] { Changed(); });
+  });
   return Status::Ok();
 }
 
@@ -179,4 +179,4 @@ void ReplicatedServer::End(const Status& status) {
   handlers_.on_stop(status);
 }
 
-  }  // namespace shoal::scheduler
+}  // namespace shoal::scheduler
