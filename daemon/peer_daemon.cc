@@ -191,6 +191,7 @@ PeerDaemon::~PeerDaemon() {
   if (control_ && connection_) {
     RunOn(control_.get(), [this] {
       ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
+      offer_.reset();      // the scheduler may have asked for artefacts in the last moment
       connection_.reset();
       return 0;
     });

@@ -213,6 +213,8 @@ void SimSwarm::Feed(const Event& event) {
       EXPECT_FALSE(dropped->reason.ok());
     } else if (auto* persist = std::get_if<Persist>(&action)) {
       persisted_.push_back(persist->event);
+      const auto number = log_->log().Append(persist->event);
+      EXPECT_EQ(number.ok() ? *number : 0, persisted_.size()) << number.status().ToString();
     } else if (auto* complete = std::get_if<CheckpointComplete>(&action)) {
       checkpoints_.push_back(complete->step);
     } else if (auto* want = std::get_if<WantArtefacts>(&action)) {
@@ -548,8 +550,8 @@ void SimSwarm::Disturb(std::mt19937_64* random, std::size_t peers, std::uint64_t
 }
 
 Status SimSwarm::RestoreInto(SwarmState* state) const {
-  for (const std::string& event : persisted_) SHOAL_RETURN_IF_ERROR(state->Restore(event));
-  return Status::Ok();
+  return log_->log().Replay(
+      [&](std::uint64_t, std::string_view event) { return state->Restore(event); });
 }
 
 void SimSwarm::RunFor(Duration duration) {

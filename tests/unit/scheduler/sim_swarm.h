@@ -1,5 +1,6 @@
 // SimSwarm: a SwarmState with scripted peers, a fake clock and random delays drawn from a seed.
-// Peers answer as shoald does; tests kill, mute and replace them.
+// Peers answer as shoald does; tests kill, mute and replace them. What is persisted goes through an
+// event log of the kind that SHOAL_TEST_EVENT_LOG names.
 
 #ifndef SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_
 #define SHOAL_TESTS_UNIT_SCHEDULER_SIM_SWARM_H_
@@ -16,6 +17,7 @@
 
 #include "net/control/control.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "unit/scheduler/test_event_log.h"
 
 namespace shoal::scheduler {
 
@@ -152,6 +154,7 @@ class SimSwarm {
   std::vector<std::unique_ptr<SimPeer>> peers_;
   std::map<ConnectionId, TimePoint> to_scheduler_, to_peer_;  // in order per connection
   std::vector<std::string> persisted_;
+  const std::unique_ptr<TestEventLog> log_ = std::make_unique<TestEventLog>(WantedLogKind());
   std::vector<std::string> wanted_;
   std::vector<std::uint64_t> checkpoints_;
   // By generation and step: what those who applied it had agreed on.
