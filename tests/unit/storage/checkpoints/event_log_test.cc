@@ -1,3 +1,5 @@
+// What only the log in RocksDB promises; tests/unit/scheduler/election/ has what all logs do.
+
 #include "storage/checkpoints/event_log.h"
 
 #include <gmock/gmock.h>
@@ -11,21 +13,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class EventLogSuite : public ::testing::TestWithParam<bool> {
- protected:
-  void SetUp() override {
-    if (!GetParam()) {
-      log_ = NewMemoryEventLog();
-      return;
-    }
-    auto opened = OpenRocksEventLog(folder_ / "events");
-    ASSERT_TRUE(opened.ok()) << opened.status().ToString();
-    log_ = std::move(*opened);
-  }
-  TemporaryFolder folder_;
-  std::unique_ptr<EventLog> log_;
-};
-
 std::vector<std::string> All(EventLog& log) {
   std::vector<std::string> events;
   EXPECT_OK(log.Replay([&](std::uint64_t number, std::string_view event) {
@@ -35,32 +22,6 @@ std::vector<std::string> All(EventLog& log) {
   }));
   return events;
 }
-
-TEST_P(EventLogSuite, NumbersAndReplaysInOrder) {
-  EXPECT_TRUE(All(*log_).empty());
-  std::vector<std::string> events;
-  for (int i = 0; i < 300; ++i) {
-    events.push_back(std::string(static_cast<std::size_t>(i % 7), static_cast<char>(i)));
-    const auto number = log_->Append(events.back());
-    ASSERT_TRUE(number.ok());
-    EXPECT_EQ(*number, events.size());
-  }
-  EXPECT_EQ(All(*log_), events);
-}
-
-TEST_P(EventLogSuite, ReplayStopsAtTheFirstError) {
-  for (const char* event : {"a", "b", "c"}) ASSERT_TRUE(log_->Append(event).ok());
-  int seen = 0;
-  const Status status = log_->Replay([&](std::uint64_t number, std::string_view) {
-    ++seen;
-    return number == 2 ? Aborted("enough") : Status::Ok();
-  });
-  EXPECT_EQ(status.code(), StatusCode::kAborted);
-  EXPECT_EQ(seen, 2);
-}
-
-INSTANTIATE_TEST_SUITE_P(Backends, EventLogSuite, ::testing::Bool(),
-                         [](const auto& given) { return given.param ? "rocks" : "memory"; });
 
 TEST(RocksEventLog, SurvivesReopenAndGoesOnCounting) {
   TemporaryFolder folder;
