@@ -105,7 +105,8 @@ class Schedulers(Swarm):
             if daemon is not self.scheduler and daemon.poll() is None:
                 code = daemon.stop()
                 if code != 0:
-                    raise AssertionError(f"scheduler {index} ended with {code}:\n{tail(daemon.log)}")
+                    raise AssertionError(f"scheduler {index} ended with {code}:\n"
+                                         f"{tail(daemon.log)}")
         super().stop()
 
 
