@@ -21,6 +21,7 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr Duration kLook = std::chrono::seconds(1);
+constexpr int kFailedLeadsMax = 3;
 constexpr Duration kJoinTimeout = std::chrono::seconds(10);
 
 // For people: the machine, and the port that tells schedulers of one machine apart.
@@ -127,7 +128,8 @@ void ReplicatedServer::Changed() {
     const Status status = TakeOver();
     if (status.ok()) return;
     SHOAL_LOG(kError, "scheduler", "lead.failed", {"error", status.message()});
-    if (candidate_->Leads()) return End(status);
+    // Others may do better; but what fails again and again is this machine's fault.
+    if (++failed_leads_ >= kFailedLeadsMax) return End(status);
   } else if (!candidate_->lost()) {
     return;
   }
@@ -153,6 +155,7 @@ Status ReplicatedServer::TakeOver() {
       access_, std::move(lead));
   if (!opened.ok()) return opened.status();
   server_ = *std::move(opened);
+  failed_leads_ = 0;
   SHOAL_LOG(kInfo, "scheduler", "lead.begun", {"ms", Milliseconds(SystemClock().Now() - began)});
   handlers_.on_lead(*server_);
   return Status::Ok();
@@ -161,7 +164,8 @@ Status ReplicatedServer::TakeOver() {
 void ReplicatedServer::Stopped(const Status& status) {
   SHOAL_ASSERT_ON(*thread_);
   if (ended_ || !server_) return;
-  if (status.ok() || candidate_->Leads()) return End(status);
+  // Aborted: it does not lead any more, or was not sure of it for a moment.
+  if (status.code() != StatusCode::kAborted) return End(status);
   SHOAL_LOG(kError, "scheduler", "lead.lost", {"reason", status.message()});
   const Status again = StandBy();
   if (!again.ok()) End(again);

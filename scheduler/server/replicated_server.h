@@ -54,6 +54,7 @@ class ReplicatedServer {
   const Handlers handlers_;
   RunConfig config_;  // with what model and data say
   bool ended_ = false;
+  int failed_leads_ = 0;  // in a row
   std::shared_ptr<net::Etcd> etcd_;
   std::shared_ptr<const net::Identity> identity_;
   std::string join_secret_;

@@ -52,7 +52,7 @@ Result<std::unique_ptr<RunStore>> RunStore::Open(const std::string& directory) {
 
 Result<std::string> RunStore::SetAside(const std::string& directory) {
   namespace fs = std::filesystem;
-  const std::string parts[] = {"/events", "/artefacts", "/origin"};
+  const std::string parts[] = {"/events", "/artefacts", "/origin", "/history.etcd"};
   std::error_code error;
   const bool any = std::any_of(std::begin(parts), std::end(parts), [&](const std::string& part) {
     return fs::exists(directory + part, error);

@@ -13,6 +13,7 @@
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/server/history_place.h"
 #include "scheduler/server/invite_addresses.h"
 #include "scheduler/server/join_secret.h"
 #include "scheduler/server/run_status.h"
@@ -111,6 +112,12 @@ Status SchedulerServer::Prepare(History history) {
     SHOAL_RETURN_IF_ERROR(ReadDeltaSize(config_).status());
     SHOAL_ASSIGN_OR_RETURN(const std::string aside, RunStore::SetAside(config_.directory));
     if (!aside.empty()) SHOAL_LOG(kWarning, "scheduler", "history.set_aside", {"folder", aside});
+  }
+  SHOAL_ASSIGN_OR_RETURN(const HistoryPlace place, ReadHistoryPlace(config_.directory));
+  if (!place.etcd.empty()) {
+    return FailedPrecondition("the history of the run in " + config_.directory +
+                              " is in etcd, below " + place.prefix +
+                              ": put [scheduler] etcd back into run.toml, or take another folder");
   }
   SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));

@@ -252,6 +252,30 @@ TEST_F(SchedulerConnectionTest, PausesGrowWhileNobodyAnswers) {
   });
 }
 
+// Behind several addresses may be several schedulers, of which another leads in seconds.
+TEST_F(SchedulerConnectionTest, TheOneThatServedComesLastAndPausesStayShortForAWhile) {
+  StartServer(0);
+  On([this] {
+    net::Invite invite;
+    const std::string own = "127.0.0.1:" + std::to_string(port_);
+    invite.addresses = {own, "127.0.0.1:1", "127.0.0.1:9"};
+    invite.scheduler = scheduler_->id;
+    invite.secret = kSecret;
+    connection_->Open(invite);
+  });
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 1; }));
+  On([this] { server_.reset(); });
+  ASSERT_TRUE(Wait([this] { return owner_.pauses.size() >= 4; }));
+  On([this] {
+    for (const Duration pause : owner_.pauses) EXPECT_EQ(pause, owner_.pauses[0]);
+    const std::string& all = owner_.losses[1].message();
+    EXPECT_LT(all.find("127.0.0.1:1:"), all.find("127.0.0.1:9:"));
+    EXPECT_LT(all.find("127.0.0.1:9:"), all.find("127.0.0.1:" + std::to_string(port_)));
+  });
+  StartServer(port_);
+  EXPECT_TRUE(Wait([this] { return owner_.welcomes.size() == 2; }));
+}
+
 TEST_F(SchedulerConnectionTest, AnotherKeyThanTheInvitesIsNotTrusted) {
   StartServer(0);
   On([this] {

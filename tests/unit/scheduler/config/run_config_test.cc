@@ -78,6 +78,7 @@ TEST_F(RunConfigTest, EveryKeySurvivesPrintingAndReading) {
         key.target);
   }
   config.micro_batches = 4000;
+  config.etcd = {"http://a:1", "http://b:2"};
   config.cuts.clear();
   for (std::uint32_t s = 1; s < config.stages; ++s) config.cuts.push_back(s);
   const auto read = Read(FormatRunConfig(config));
@@ -118,6 +119,17 @@ TEST_F(RunConfigTest, ErrorsNameLineAndWhatIsAllowed) {
   ExpectError("[run]\nmicro_batches = 1\npipelines = 2\n", {"micro_batches"});
   ExpectError("[run\n", {":1: "});
   ExpectError("[run]\nsteps = 3\nsteps = 4\n", {":3: "});
+}
+
+TEST_F(RunConfigTest, SeveralSchedulersNeedEtcdsAddressesAndTheirOwn) {
+  const std::string own = "[network]\nadvertise = [\"a:1\"]\n";
+  EXPECT_TRUE(Read(own + "[scheduler]\netcd = [\"http://e:2379\"]\n").ok());
+  ExpectError(own + "[scheduler]\netcd = [\"e:2379\"]\n", {"[scheduler] etcd", "http://HOST:PORT"});
+  ExpectError("[scheduler]\netcd = [\"http://e:2379\"]\n", {"advertise"});
+  for (const char* prefix : {"", "a/", "a b", "ä"}) {
+    ExpectError(own + "[scheduler]\netcd = [\"http://e:2379\"]\nprefix = \"" + prefix + "\"\n",
+                {"prefix must be"});
+  }
 }
 
 // The canonical spec, which has every option, would hide what the user has to change.

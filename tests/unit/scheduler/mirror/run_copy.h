@@ -49,6 +49,8 @@ class RunCopies {
     RunConfig config;
     config.name = "copied";
     config.steps = 40;
+    config.advertise = {"h:1"};
+    config.etcd = {"http://h:2379"};
     copy.run.config = FormatRunConfig(config);
     copy.run.initial = {Add(&copy, "data", "the data"), Add(&copy, "layer.0", "fresh weights")};
     const std::string at = std::to_string(step);

@@ -66,6 +66,7 @@ TEST_F(RunRestoreTest, MakesTheFolderOfTheNewestCheckpoint) {
   EXPECT_EQ(ReadFile(request_.directory + "/origin/model/config.json", 99).value(), "{}");
   const auto config = ReadRunConfig(request_.directory + "/run.toml").value();
   EXPECT_EQ(config.name, "copied");
+  EXPECT_TRUE(config.etcd.empty()) << "the history is in the folder";
   EXPECT_EQ(config.directory, request_.directory);
   EXPECT_EQ(config.store, "file://" + disk_.path());
   EXPECT_EQ(config.store_endpoint, "https://s3.example.org");

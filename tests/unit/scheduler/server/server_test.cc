@@ -30,8 +30,7 @@
 #include "net/pacing/rate_limiter.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/run_report.h"
-#include "tests/support/temporary_folder.h"
-#include "tests/unit/scheduler/server/zero_model.h"
+#include "tests/unit/scheduler/server/server_fixture.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -39,9 +38,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
-constexpr Duration kCall = std::chrono::seconds(20);
 
 std::string HttpGet(const std::string& address, const std::string& path) {
   const auto target = net::ParseHostPort(address);
@@ -67,157 +63,28 @@ std::string HttpGet(const std::string& address, const std::string& path) {
   return reply;
 }
 
-// A peer that has said hello.
-class TestPeer {
- public:
-  TestPeer(const SchedulerServer& server, const std::string& folder, const std::string& name) {
-    const net::Invite invite = *net::ParseInvite(server.invite());
-    net::ControlClientOptions options;
-    options.addresses = {"127.0.0.1:" + std::to_string(server.port())};
-    options.scheduler = invite.scheduler;
-    options.identity = *net::LoadOrCreateIdentity(folder);
-    options.join_secret = invite.secret;
-    std::promise<void> opened;
-    net::ControlClientHandlers handlers;
-    handlers.on_open = [&] { opened.set_value(); };
-    handlers.on_message = [this](const control::v1::SchedulerMessage& message) {
-      if (message.has_plan() && !std::exchange(planned_, true)) plan_.set_value(message.plan());
-      if (message.has_run_status() && !std::exchange(heard_, true)) member_.set_value();
-    };
-    handlers.on_closed = [](const Status&) {};
-    const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
-    client_ = net::NewControlClient(options, control_.get(), limiter, limiter, handlers);
-    EXPECT_EQ(opened.get_future().wait_for(kCall), std::future_status::ready);
-    control_->Post("hello", [&] {
-      control::v1::PeerMessage message;
-      control::v1::Hello* hello = message.mutable_hello();
-      hello->set_protocol(net::kProtocolVersion);
-      hello->set_name(name);
-      hello->set_join_secret(invite.secret);
-      hello->set_listen_port(4000);
-      EXPECT_TRUE(client_->Send(message).ok());
-    });
-    EXPECT_EQ(member_.get_future().wait_for(kCall), std::future_status::ready);
-  }
-  ~TestPeer() {
-    std::promise<void> closed;
-    control_->Post("close", [&] {
-      client_.reset();
-      closed.set_value();
-    });
-    closed.get_future().wait();
-  }
-  // Once.
-  control::v1::Plan Plan() {
-    auto plan = plan_.get_future();
-    EXPECT_EQ(plan.wait_for(kCall), std::future_status::ready);
-    return plan.get();
-  }
-  // The artefact's bytes, which are what its hash says.
-  std::string FetchWhole(const control::v1::ArtefactRef& artefact) {
-    std::string bytes;
-    std::promise<Status> fetched;
-    control_->Post("fetch", [&] {
-      client_->Fetch(
-          artefact.hash(), 0,
-          [&](std::string chunk) {
-            bytes += chunk;
-            return Status::Ok();
-          },
-          [&](Status status) { fetched.set_value(std::move(status)); });
-    });
-    const Status status = fetched.get_future().get();
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_EQ(HashOfText(bytes), artefact.hash());
-    return bytes;
-  }
-  Status Upload(const std::string& bytes) {
-    std::promise<Status> uploaded;
-    control_->Post("upload", [&] {
-      client_->Upload(
-          HashOfText(bytes), bytes.size(),
-          [&](std::uint64_t offset, std::size_t size) -> Result<std::string> {
-            return bytes.substr(offset, size);
-          },
-          [&](Status status) { uploaded.set_value(std::move(status)); });
-    });
-    return uploaded.get_future().get();
-  }
-
- private:
-  static std::string HashOfText(const std::string& bytes) {
-    const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
-    return std::string(hash.digest.begin(), hash.digest.end());
-  }
-  std::promise<control::v1::Plan> plan_;
-  std::promise<void> member_;
-  bool planned_ = false, heard_ = false;
-  const std::unique_ptr<Executor> control_ = NewThreadExecutor("peer");
-  std::unique_ptr<net::ControlClient> client_;
-};
-
 // Artefacts that are what adapters leave as it is.
 std::ptrdiff_t BasesOf(const control::v1::Plan& plan) {
   return std::ranges::count_if(
       plan.artefacts(), [](const auto& artefact) { return artefact.name().ends_with(".base"); });
 }
 
-class ServerTest : public ::testing::Test {
- protected:
-  ServerTest() {
-    WriteModel(folder_ + "/model");
-    dataset::PrepareOptions options;
-    options.tokenizer_directory = folder_ + "/model";
-    std::ofstream(folder_ + "/text.txt") << Text();
-    options.text_files = {folder_ + "/text.txt"};
-    options.row_tokens = 16;
-    options.output = folder_ + "/data.shoal";
-    options.threads = 1;
-    const auto report = dataset::PrepareData(options);
-    EXPECT_TRUE(report.ok()) << report.status().ToString();
-    config_.model = folder_ + "/model";
-    config_.data = folder_ + "/data.shoal";
-    config_.directory = folder_ + "/run";
-    config_.stages = 1;
-    config_.micro_batches = 2;
-    config_.listen = "127.0.0.1:0";
-    config_.status_listen = "127.0.0.1:0";
+// The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
+void ExpectDamageIsMadeAgain(const std::string& directory, TestPeer* peer,
+                             const control::v1::Plan& got) {
+  for (int harm = 0; harm < 4; ++harm) {
+    for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
+      std::string bytes = peer->FetchWhole(artefact);
+      const std::string blob = directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
+      fs::remove(blob);  // the data's is a hard link
+      if (harm == 0) bytes[bytes.size() / 2] ^= 1;
+      if (harm == 1) bytes.resize(bytes.size() / 2);
+      if (harm == 2) bytes.clear();
+      if (harm < 3) std::ofstream(blob) << bytes;
+      EXPECT_EQ(peer->FetchWhole(artefact).size(), artefact.size());
+    }
   }
-
-  void ExpectDamageIsMadeAgain(TestPeer* peer, const control::v1::Plan& got);
-
-  static std::string Text() {
-    std::string text;
-    for (int i = 0; i < 400; ++i) text += "The fish number " + std::to_string(i) + " swims.\n";
-    return text;
-  }
-  std::unique_ptr<SchedulerServer> Open() {
-    auto server = SchedulerServer::Open(config_, [this](const Status&) { stopped_ = true; });
-    EXPECT_TRUE(server.ok()) << server.status().ToString();
-    return server.ok() ? *std::move(server) : nullptr;
-  }
-  std::string OpenError() {
-    const auto server = SchedulerServer::Open(config_, [](const Status&) {});
-    EXPECT_FALSE(server.ok());
-    const std::string message = server.ok() ? "" : server.status().message();
-    EXPECT_EQ(message.find('\n'), std::string::npos) << message;
-    return message;
-  }
-  Json StatusNow() const {
-    const auto text = net::LocalStatus(config_.directory + "/scheduler.sock", kCall);
-    EXPECT_TRUE(text.ok()) << text.status().ToString();
-    return text.ok() ? Json::parse(*text) : Json();
-  }
-  Result<net::CommandResult> Command(const std::string& name,
-                                     const std::map<std::string, std::string>& arguments = {}) {
-    return net::LocalCommand(config_.directory + "/scheduler.sock", name, arguments, kCall);
-  }
-
-  const test_support::TemporaryFolder temporary_;
-  const std::string folder_ = temporary_.path();
-  RunConfig config_;
-  std::atomic<bool> stopped_ = false;
-};
+}
 
 TEST_F(ServerTest, WritesItsFilesAndAnswersOverHttp) {
   const auto server = Open();
@@ -351,7 +218,7 @@ TEST_F(ServerTest, APeerJoinsAndFetchesItsStage) {
   EXPECT_EQ(got.positions(0).addresses(0), "127.0.0.1:4000");
   ASSERT_GT(got.artefacts_size(), 2);
   EXPECT_EQ(BasesOf(got), 0);
-  ExpectDamageIsMadeAgain(&anna, got);
+  ExpectDamageIsMadeAgain(config_.directory, &anna, got);
   EXPECT_EQ(StatusNow()["members"][0]["name"], "anna");
   EXPECT_EQ(StatusNow()["run"]["state"], "preparing");
 }
@@ -366,24 +233,7 @@ TEST_F(ServerTest, APeerFetchesWhatAdaptersLeaveAsItIs) {
   // Each part has one, and then there is the data.
   ASSERT_GT(got.artefacts_size(), 2);
   EXPECT_EQ(BasesOf(got), (got.artefacts_size() - 1) / 2);
-  ExpectDamageIsMadeAgain(&anna, got);
-}
-
-// The scheduler never serves its own damage: what is flipped, cut, empty or gone is made again.
-void ServerTest::ExpectDamageIsMadeAgain(TestPeer* peer, const control::v1::Plan& got) {
-  for (int harm = 0; harm < 4; ++harm) {
-    for (const control::v1::ArtefactRef& artefact : got.artefacts()) {
-      std::string bytes = peer->FetchWhole(artefact);
-      const std::string blob =
-          config_.directory + "/artefacts/blobs/" + FromProto(artefact).hash.ToHex();
-      fs::remove(blob);  // the data's is a hard link
-      if (harm == 0) bytes[bytes.size() / 2] ^= 1;
-      if (harm == 1) bytes.resize(bytes.size() / 2);
-      if (harm == 2) bytes.clear();
-      if (harm < 3) std::ofstream(blob) << bytes;
-      EXPECT_EQ(peer->FetchWhole(artefact).size(), artefact.size());
-    }
-  }
+  ExpectDamageIsMadeAgain(config_.directory, &anna, got);
 }
 
 TEST_F(ServerTest, APeerUploadsItsStageAndASpareNothing) {
