@@ -91,6 +91,7 @@ SchedulerServer::~SchedulerServer() {
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the
   // store may still answer the control thread.
   store_.reset();
+  if (control_) OnControl([] {});  // what it answered still finds the control thread
   control_.reset();
   if (invite_.empty()) return;
   std::error_code error;
