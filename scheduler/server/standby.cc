@@ -11,9 +11,11 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "net/base/host_port.h"
 #include "scheduler/election/etcd_event_log.h"
 #include "scheduler/history/stored_event.h"
 #include "scheduler/server/artefact_ref.h"
+#include "scheduler/server/invite_addresses.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -129,8 +131,12 @@ void Standby::Look() {
 
 // Whoever answers under one of these addresses leads: the others do not listen.
 void Standby::Dial() {
+  const auto listen = net::ParseHostPort(config_.listen);
+  const auto addresses = InviteAddresses(config_.advertise, config_.listen,
+                                         listen.ok() ? listen->port : std::uint16_t{0});
+  if (!addresses.ok() || addresses->empty()) return;
   net::ControlClientOptions options;
-  options.addresses = config_.advertise;
+  options.addresses = *addresses;
   options.scheduler = parts_.identity->id;
   options.identity = parts_.identity;
   options.join_secret = parts_.join_secret;

@@ -65,7 +65,7 @@ TEST(Timeouts, TheTableNamesEachOnceWithItsValue) {
     if (std::string(row.name) == "peer silent") setting = row.value == seconds(12);
   }
   EXPECT_TRUE(setting);
-  EXPECT_EQ(names.size(), 14u);
+  EXPECT_EQ(names.size(), 16u);
 }
 
 TEST(Timeouts, OperationsSaysAfterHowLongWhoNoticesWhat) {
