@@ -101,6 +101,7 @@ Status ReplicatedServer::Join() {
 Status ReplicatedServer::StandBy() {
   SHOAL_ASSERT_ON(*thread_);
   server_.reset();
+  standby_.reset();
   candidate_.reset();
   config_ = given_;
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(config_.directory + "/artefacts"));
