@@ -144,7 +144,7 @@ class GrpcEtcd final : public Etcd {
  private:
   using Call = std::function<grpc::Status(Member& member, grpc::ClientContext* context)>;
 
-  // Begins with the member that answered last.
+  // Begins with the member that answered last, or behind the one that did not.
   Status Ask(const char* what, Duration timeout, const Call& call) {
     const TimePoint until = SystemClock().Now() + timeout;
     const std::size_t first = current_;
@@ -156,11 +156,10 @@ class GrpcEtcd final : public Etcd {
                            std::chrono::duration_cast<std::chrono::system_clock::duration>(
                                std::min(left, kAttempt)));
       const Status status = FromGrpc(call(member, &context));
-      if (status.code() != StatusCode::kUnavailable &&
-          status.code() != StatusCode::kDeadlineExceeded) {
-        current_ = (first + tries) % members_.size();
-        return status.WithContext(std::string("etcd, ") + what);
-      }
+      const bool answered = status.code() != StatusCode::kUnavailable &&
+                            status.code() != StatusCode::kDeadlineExceeded;
+      current_ = (first + tries + (answered ? 0 : 1)) % members_.size();
+      if (answered) return status.WithContext(std::string("etcd, ") + what);
       const Duration pause = (tries + 1) % members_.size() == 0 ? kRoundPause : Duration::zero();
       if (SystemClock().Now() + pause >= until) {
         return status.WithContext(std::string("etcd, ") + what + ", " + member.address);

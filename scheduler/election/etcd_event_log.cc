@@ -9,7 +9,6 @@
 namespace shoal::scheduler {
 namespace {
 
-constexpr Duration kReadTimeout = std::chrono::seconds(5);
 constexpr Duration kWriteTimeout = std::chrono::milliseconds(1500);
 constexpr Duration kPause = std::chrono::milliseconds(50);
 
@@ -29,7 +28,7 @@ class EtcdEventLog final : public storage::EventLog {
     range.end = EventKeysEnd(prefix_);
     range.limit = 1;
     range.last_first = true;
-    SHOAL_ASSIGN_OR_RETURN(const net::EtcdPage page, etcd_->Read(range, kReadTimeout));
+    SHOAL_ASSIGN_OR_RETURN(const net::EtcdPage page, etcd_->Read(range, kEtcdReadTimeout));
     if (page.entries.empty()) return Status::Ok();
     SHOAL_ASSIGN_OR_RETURN(last_, EventNumberOf(prefix_, page.entries[0].key));
     return Status::Ok();
@@ -60,7 +59,7 @@ class EtcdEventLog final : public storage::EventLog {
   }
 
   Status Replay(const std::function<Status(std::uint64_t, std::string_view)>& visit) override {
-    return ReadEtcdEventLog(etcd_.get(), prefix_, 1, visit);
+    return ReadEtcdEventLog(etcd_.get(), prefix_, 1, kEtcdReadTimeout, visit);
   }
 
  private:
@@ -92,13 +91,13 @@ Result<std::unique_ptr<storage::EventLog>> OpenEtcdEventLog(std::shared_ptr<net:
 }
 
 Status ReadEtcdEventLog(
-    net::Etcd* etcd, const std::string& prefix, std::uint64_t first,
+    net::Etcd* etcd, const std::string& prefix, std::uint64_t first, Duration timeout,
     const std::function<Status(std::uint64_t number, std::string_view event)>& visit) {
   net::EtcdRange range;
   range.end = EventKeysEnd(prefix);
   for (std::uint64_t number = first;;) {
     range.from = EventKey(prefix, number);
-    SHOAL_ASSIGN_OR_RETURN(const net::EtcdPage page, etcd->Read(range, kReadTimeout));
+    SHOAL_ASSIGN_OR_RETURN(const net::EtcdPage page, etcd->Read(range, timeout));
     for (const net::EtcdEntry& entry : page.entries) {
       SHOAL_ASSIGN_OR_RETURN(const std::string_view event,
                              DecodeEtcdEvent(prefix, number, entry.key, entry.value));

@@ -4,12 +4,14 @@
 #ifndef SHOAL_SCHEDULER_ELECTION_ETCD_EVENT_LOG_H_
 #define SHOAL_SCHEDULER_ELECTION_ETCD_EVENT_LOG_H_
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "net/etcd/etcd.h"
 #include "storage/checkpoints/event_log.h"
@@ -28,9 +30,12 @@ Result<std::unique_ptr<storage::EventLog>> OpenEtcdEventLog(std::shared_ptr<net:
                                                             const std::string& prefix,
                                                             LeaderTerm term);
 
-// Events from `first` on as they are now; stops at and returns the first error of `visit`.
+inline constexpr Duration kEtcdReadTimeout = std::chrono::seconds(5);
+
+// Events from `first` on as they are now; stops at and returns the first error of `visit`. Each
+// page of them may take `timeout`.
 Status ReadEtcdEventLog(
-    net::Etcd* etcd, const std::string& prefix, std::uint64_t first,
+    net::Etcd* etcd, const std::string& prefix, std::uint64_t first, Duration timeout,
     const std::function<Status(std::uint64_t number, std::string_view event)>& visit);
 
 }  // namespace shoal::scheduler

@@ -210,7 +210,7 @@ Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
     status = storage::ReadRocksEventLog(directory + "/events", take);
   } else {
     SHOAL_ASSIGN_OR_RETURN(const auto etcd, net::OpenEtcd(place.etcd));
-    status = ReadEtcdEventLog(etcd.get(), place.prefix, 1, take)
+    status = ReadEtcdEventLog(etcd.get(), place.prefix, 1, kEtcdReadTimeout, take)
                  .WithContext("the history of this run is in etcd, " + place.etcd.front() +
                               ", below " + place.prefix);
   }

@@ -1,6 +1,7 @@
 #include "scheduler/server/standby.h"
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <span>
 #include <system_error>
@@ -21,6 +22,8 @@ namespace shoal::scheduler {
 namespace {
 
 constexpr const char* kJsonType = "application/json";
+// Whoever asks for the status meanwhile waits as long.
+constexpr Duration kNewsTimeout = std::chrono::milliseconds(400);
 constexpr const char* kTextType = "text/plain; charset=utf-8";
 
 }  // namespace
@@ -88,7 +91,7 @@ net::HttpResponse Standby::Serve(const std::string& path) const {
 Status Standby::ReadNews() {
   bool newer = false;
   SHOAL_RETURN_IF_ERROR(
-      ReadEtcdEventLog(parts_.etcd.get(), config_.etcd_prefix, next_event_,
+      ReadEtcdEventLog(parts_.etcd.get(), config_.etcd_prefix, next_event_, kNewsTimeout,
                        [&](std::uint64_t number, std::string_view bytes) {
                          SHOAL_ASSIGN_OR_RETURN(const StoredEvent event, DecodeEvent(bytes));
                          next_event_ = number + 1;

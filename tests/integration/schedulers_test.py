@@ -209,6 +209,21 @@ class SchedulersTest(harness.SwarmTest):
             swarm.audit(60)
             swarm.stop()
 
+    def test_the_run_waits_for_an_etcd_that_is_away(self):
+        etcd = self.etcd()
+        with Schedulers(self.folder / "s", etcd, **{**OPTIONS, "steps": 60}) as swarm:
+            swarm.start()
+            swarm.wait_step(10)
+            etcd.kill(0)
+            for index in range(3):
+                wait_for(lambda i=index: "not known" in json.dumps(swarm.look(i)), 20,
+                         f"scheduler {index} says that it knows of no leader")
+            etcd.start(0)
+            etcd.wait()
+            swarm.wait_finished()
+            swarm.audit(60)
+            swarm.stop()
+
     def test_mistakes_are_named(self):
         etcd = self.etcd()
         with Schedulers(self.folder / "s", etcd, count=2, **OPTIONS) as swarm:

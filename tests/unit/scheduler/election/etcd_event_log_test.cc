@@ -89,7 +89,7 @@ class EtcdEventLogTest : public ::testing::Test {
     put_at_ = outcome->revision;
   }
   Status Replayed() {
-    return ReadEtcdEventLog(etcd_.get(), prefix_, 1,
+    return ReadEtcdEventLog(etcd_.get(), prefix_, 1, kTimeout,
                             [](std::uint64_t, std::string_view) { return Status::Ok(); });
   }
 
