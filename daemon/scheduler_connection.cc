@@ -9,9 +9,11 @@
 namespace shoal::daemon {
 namespace {
 
-constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
+// A scheduler that is started again is back within seconds, and everybody waits for the last peer.
+constexpr Duration kRetrySoon = std::chrono::milliseconds(500);
+constexpr std::uint32_t kTriesSoon = 30;
 constexpr Duration kRetryMax = std::chrono::seconds(15);
-constexpr std::uint32_t kRetryDoublings = 6;
+constexpr std::uint32_t kRetryDoublings = 5;
 constexpr std::size_t kRefusalCharactersMax = 512;
 // A connection that breaks in the wrong moment looks like a key that is refused; not so often.
 constexpr std::uint32_t kKeyRefusalsMax = 3;
@@ -26,6 +28,13 @@ Status RefusalOf(const control::v1::Refused& refused) {
 }
 
 }  // namespace
+
+Duration RetryAfter(std::uint32_t failures, const PeerId& peer) {
+  const std::uint32_t late = failures < kTriesSoon ? 0 : failures - kTriesSoon + 1;
+  const Duration wait =
+      std::min<Duration>(kRetrySoon * (1u << std::min(late, kRetryDoublings)), kRetryMax);
+  return wait * (384 + peer.key.front()) / 512;
+}
 
 SchedulerConnection::SchedulerConnection(Executor* control,
                                          std::shared_ptr<const net::Identity> identity,
@@ -121,9 +130,7 @@ void SchedulerConnection::Refused(const Status& status) {
 
 void SchedulerConnection::OnClosed(const Status& status) {
   SHOAL_ASSERT_ON(*control_);
-  Duration wait = kRetryFirst * (1u << std::min(failures_, kRetryDoublings));
-  wait = std::min(wait, kRetryMax);
-  ++failures_;
+  const Duration wait = RetryAfter(failures_++, identity_->id);
   key_refusals_ = status.code() == StatusCode::kPermissionDenied ? key_refusals_ + 1 : 0;
   if (key_refusals_ >= kKeyRefusalsMax) {
     Refused(status);

@@ -25,6 +25,11 @@ struct SchedulerReport {
   std::string trouble;                 // why the last attempt failed; empty: none did
 };
 
+// How long a peer waits before it tries again, after so many attempts that failed in a row before:
+// 0.5 s at first, 15 s in the end, a quarter more or less by its key, so that peers of a scheduler
+// that is back do not all come at once. Pure.
+Duration RetryAfter(std::uint32_t failures, const PeerId& peer);
+
 // Thread: control.
 class SchedulerConnection {
  public:
