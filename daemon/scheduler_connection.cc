@@ -38,12 +38,10 @@ Duration RetryAfter(std::uint32_t failures, const PeerId& peer) {
 
 SchedulerConnection::SchedulerConnection(Executor* control,
                                          std::shared_ptr<const net::Identity> identity,
-                                         std::shared_ptr<net::RateLimiter> upload,
-                                         std::shared_ptr<net::RateLimiter> download, Owner* owner)
+                                         NewClient new_client, Owner* owner)
     : control_(control),
       identity_(std::move(identity)),
-      upload_(std::move(upload)),
-      download_(std::move(download)),
+      new_client_(std::move(new_client)),
       owner_(owner),
       attempt_(std::make_shared<std::uint64_t>(0)) {}
 
@@ -99,7 +97,7 @@ void SchedulerConnection::Dial() {
   handlers.on_closed = [this, live](Status status) {
     if (live()) OnClosed(status);
   };
-  client_ = net::NewControlClient(options, control_, upload_, download_, std::move(handlers));
+  client_ = new_client_(options, std::move(handlers));
 }
 
 void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {

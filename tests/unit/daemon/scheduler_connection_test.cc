@@ -59,8 +59,12 @@ class SchedulerConnectionTest : public testing::Test {
       options.identity = scheduler_;
       options.upload = options.download = limiter_;
       hub_ = net::NewGrpcLinkHub(options, control_.get()).value();
-      connection_ = std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), limiter_,
-                                                          limiter_, &owner_);
+      const auto dial = [this](const net::ControlClientOptions& to,
+                               net::ControlClientHandlers handlers) {
+        return net::NewControlClient(to, control_.get(), limiter_, limiter_, std::move(handlers));
+      };
+      connection_ =
+          std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), dial, &owner_);
     });
   }
   ~SchedulerConnectionTest() override {
