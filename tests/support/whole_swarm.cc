@@ -9,6 +9,7 @@
 #include "dataset/prepare/prepare_data.h"
 #include "model/init_weights.h"
 #include "scheduler/server/artefact_ref.h"
+#include "tests/support/full_disk.h"
 #include "tests/support/stallable_executor.h"
 
 namespace shoal::test_support {
@@ -53,7 +54,8 @@ void Must(const Status& status) {
 
 }  // namespace
 
-WholeInput::WholeInput(std::uint32_t layers) : model(folder / "model"), data(folder / "data") {
+WholeInput::WholeInput(std::uint32_t layers)
+    : folder(TemporaryFolder::InMemory()), model(folder / "model"), data(folder / "data") {
   const std::string source = folder / "source";
   std::filesystem::create_directories(source);
   for (const char* file : {"tokenizer.json", "vocab.json", "merges.txt"}) {
@@ -92,7 +94,12 @@ struct WholeSwarm::Peer {
   daemon::DaemonConfig config;
   std::shared_ptr<net::Identity> identity = std::make_shared<net::Identity>();
   std::unique_ptr<Process> process;
-  bool cut = false, stalled = false;
+  bool sends = true, receives = true;  // its line
+  bool stalled = false;
+  bool disk_full = false;
+  double bytes_per_second = 0;
+
+  bool cut() const { return !sends || !receives; }
 };
 
 // A control stream, as both ends and what is on its way see it.
@@ -117,7 +124,7 @@ class WholeSwarm::Client final : public net::ControlClient {
 
   Status Send(PeerMessage message) override {
     if (!connection_ || !connection_->open) return Unavailable("the stream is closed");
-    if (swarm_->peers_[peer_]->cut) return Status::Ok();
+    if (!swarm_->peers_[peer_]->sends) return Status::Ok();
     TimePoint& last = connection_->to_scheduler;
     last = std::max(last, swarm_->world_.Now() + swarm_->Delay(10));
     swarm_->world_.At(last, [swarm = swarm_, id = id_, message = std::move(message)] {
@@ -130,7 +137,7 @@ class WholeSwarm::Client final : public net::ControlClient {
              std::function<void(Status)> on_done) override {
     Later(20, [this, alive = alive_, hash, offset, on_chunk = std::move(on_chunk),
                on_done = std::move(on_done)] {
-      if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut) return;
+      if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut()) return;
       auto piece = swarm_->content_->Read(HashOf(hash), offset, kPieceBytes);
       if (!piece.ok()) return on_done(piece.status());
       if (piece->empty()) return on_done(Status::Ok());
@@ -145,7 +152,7 @@ class WholeSwarm::Client final : public net::ControlClient {
               std::function<void(Status)> on_done) override {
     Later(40, [this, alive = alive_, hash, size, read = std::move(read),
                on_done = std::move(on_done)] {
-      if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut) return;
+      if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut()) return;
       std::string bytes;
       while (bytes.size() < size) {
         const auto piece = read(bytes.size(), std::min<std::uint64_t>(kPieceBytes, size));
@@ -205,17 +212,21 @@ class WholeSwarm::Client final : public net::ControlClient {
 };
 
 SimNetwork::Options WholeSwarm::NetworkOptions() {
-  return {[this] { return Delay(5); }, options_.bytes_per_second};
+  return {[this] { return Delay(5); }, 0,
+          [this](const PeerId& from) { return PeerOf(from).bytes_per_second; }};
+}
+
+WholeSwarm::Peer& WholeSwarm::PeerOf(const PeerId& id) {
+  return **std::ranges::find_if(peers_, [&](const auto& peer) { return peer->identity->id == id; });
 }
 
 WholeSwarm::WholeSwarm(const WholeOptions& options, const WholeInput& input)
-    : options_(options), random_(options.seed), network_(&world_, NetworkOptions()) {
+    : options_(options),
+      folder_(TemporaryFolder::InMemory()),
+      random_(options.seed),
+      network_(&world_, NetworkOptions()) {
   network_.tap = [this](const PeerId& from, const PeerId& to, net::Frame*) {
-    const auto cut = [](const Peer& peer, const PeerId& id) {
-      return peer.cut && peer.identity->id == id;
-    };
-    return std::ranges::none_of(
-        peers_, [&](const auto& peer) { return cut(*peer, from) || cut(*peer, to); });
+    return PeerOf(from).sends && PeerOf(to).receives ? 1 : 0;
   };
   content_ = Must(storage::OpenFileContentStore(folder_ / "scheduler"));
   config_.model = input.model;
@@ -232,7 +243,7 @@ WholeSwarm::WholeSwarm(const WholeOptions& options, const WholeInput& input)
   config_.forward = options.forward;
   config_.backward = options.backward;
   config_.replica_method = options.replica;
-  config_.learning_rate = 1e-2;
+  config_.learning_rate = 1e-3;
   config_.warmup_steps = 2;
   config_.decay = "none";
   config_.run = RunId{0x5ea1};
@@ -245,7 +256,8 @@ WholeSwarm::~WholeSwarm() {
 }
 
 Duration WholeSwarm::Delay(double mean_ms) {
-  const double ms = mean_ms * (0.5 + static_cast<double>(random_() % 1024) / 1024);
+  double ms = mean_ms * (0.5 + static_cast<double>(random_() % 1024) / 1024);
+  if (options_.late && random_() % 1000 == 0) ms *= 100;
   return std::chrono::nanoseconds(static_cast<std::int64_t>(ms * 1e6));
 }
 
@@ -265,6 +277,7 @@ std::size_t WholeSwarm::AddPeer() {
   invite.secret = kSecret;
   peer->config.invite = net::FormatInvite(invite);
   Must(MakeOwnFolder(peer->config.directory));
+  if (options_.slow_lines) peer->bytes_per_second = 1e5 * (1 + static_cast<double>(random_() % 10));
   peers_.push_back(std::move(peer));
   Start(number);
   return number;
@@ -286,8 +299,10 @@ void WholeSwarm::Start(std::size_t number) {
   process.codec = executor("codec", 1);
   process.store = executor("store", 2);
   const std::string& folder = peer.config.directory;
-  process.content = Must(storage::OpenFileContentStore(folder + "/content"));
-  process.checkpoints = Must(storage::OpenCheckpointStore(folder + "/checkpoints"));
+  process.content = std::make_unique<FullContentStore>(
+      Must(storage::OpenFileContentStore(folder + "/content")), &peer.disk_full);
+  process.checkpoints = std::make_unique<FullCheckpointStore>(
+      Must(storage::OpenCheckpointStore(folder + "/checkpoints")), &peer.disk_full);
   process.deltas = storage::NewMemoryDeltaStore(64 << 20);
   process.hub = network_.NewHub(peer.identity->id, process.control.get());
   daemon::PeerParts parts;
@@ -342,20 +357,34 @@ void WholeSwarm::GoOn(std::size_t number) {
   }
 }
 
-void WholeSwarm::Cut(std::size_t number) {
-  peers_[number]->cut = true;
+void WholeSwarm::Cut(std::size_t number, Lost lost) {
+  Peer& peer = *peers_[number];
+  if (peer.cut()) return;
+  peer.sends = lost == Lost::kReceived;
+  peer.receives = lost == Lost::kSent;
   world_.At(world_.Now() + kSilence, [this, number] {
-    if (!peers_[number]->cut) return;
-    network_.Kill(peers_[number]->identity->id);
-    std::vector<ConnectionId> own;
-    for (const auto& [id, connection] : connections_) {
-      if (connection->peer == number) own.push_back(id);
-    }
-    for (const ConnectionId id : own) Break(id, "nothing comes");
+    if (peers_[number]->cut()) BreakAll(number, "nothing comes");
   });
 }
 
-void WholeSwarm::Mend(std::size_t number) { peers_[number]->cut = false; }
+// The line has another address than before.
+void WholeSwarm::Mend(std::size_t number) {
+  Peer& peer = *peers_[number];
+  if (!peer.cut()) return;
+  peer.sends = peer.receives = true;
+  BreakAll(number, "the connection was reset");
+}
+
+void WholeSwarm::FillDisk(std::size_t peer, bool full) { peers_[peer]->disk_full = full; }
+
+void WholeSwarm::BreakAll(std::size_t number, const std::string& reason) {
+  network_.Kill(peers_[number]->identity->id);
+  std::vector<ConnectionId> own;
+  for (const auto& [id, connection] : connections_) {
+    if (connection->peer == number) own.push_back(id);
+  }
+  for (const ConnectionId id : own) Break(id, reason);
+}
 
 void WholeSwarm::Order(std::size_t number, const std::string& command) {
   Peer& peer = *peers_[number];
@@ -369,7 +398,7 @@ std::unique_ptr<net::ControlClient> WholeSwarm::Dial(std::size_t number,
                                                      net::ControlClientHandlers handlers) {
   auto client = std::make_unique<Client>(this, number, peers_[number]->process->control.get(),
                                          std::move(handlers));
-  if (!state_ || peers_[number]->cut) {
+  if (!state_ || peers_[number]->cut()) {
     client->Closed(state_ ? "no answer" : "connection refused");
     return client;
   }
@@ -444,7 +473,7 @@ void WholeSwarm::Arrive(ConnectionId id, const PeerMessage& message) {
 
 void WholeSwarm::ToPeer(ConnectionId id, SchedulerMessage message) {
   const auto found = connections_.find(id);
-  if (found == connections_.end() || peers_[found->second->peer]->cut) return;
+  if (found == connections_.end() || !peers_[found->second->peer]->receives) return;
   const std::shared_ptr<Connection> connection = found->second;
   connection->to_peer = std::max(connection->to_peer, world_.Now() + Delay(10));
   world_.At(connection->to_peer, [connection, message = std::move(message)] {

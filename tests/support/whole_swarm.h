@@ -31,12 +31,13 @@ namespace shoal::test_support {
 
 struct WholeOptions {
   std::uint32_t stages = 2, pipelines = 2;
-  std::uint64_t steps = 60;
+  std::uint64_t steps = 200;
   std::uint32_t micro_batches = 4;
   std::uint64_t checkpoint_every = 10;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32", replica = "average";
-  double bytes_per_second = 0;  // of a link; 0: no limit
-  double compute_ms = 20;       // of a task, on average
+  bool slow_lines = false;  // of 0.1 to 1 MB/s, by peer; else as fast as one likes
+  bool late = false;        // now and then a task comes a hundred times later than usual
+  double compute_ms = 20;   // of a task, on average
   unsigned seed = 1;
 };
 
@@ -61,10 +62,13 @@ class WholeSwarm {
   // It stands still, and goes on.
   void Stall(std::size_t peer);
   void GoOn(std::size_t peer);
-  // Nothing that it sends arrives any more, or that others send it; both ends find that out after
-  // a while. Until Mend it reaches nobody.
-  void Cut(std::size_t peer);
+  // Nothing that it sends arrives any more, or that others send it, or both; both ends find that
+  // out after a while. Until Mend no new connection comes about.
+  enum class Lost : std::uint8_t { kSent, kReceived, kBoth };
+  void Cut(std::size_t peer, Lost lost);
   void Mend(std::size_t peer);
+  // It can write no checkpoint, and store nothing that it fetches.
+  void FillDisk(std::size_t peer, bool full);
   // An order of its owner: pause, resume, leave.
   void Order(std::size_t peer, const std::string& command);
 
@@ -95,11 +99,13 @@ class WholeSwarm {
   struct Connection;
 
   Duration Delay(double mean_ms);
+  Peer& PeerOf(const PeerId& id);
   void Feed(const scheduler::Event& event);
   void Carry(const scheduler::Action& action);
   void Tick(std::uint64_t life);
   void ToPeer(scheduler::ConnectionId connection, control::v1::SchedulerMessage message);
   void Break(scheduler::ConnectionId connection, const std::string& reason);
+  void BreakAll(std::size_t peer, const std::string& reason);
   void Arrive(scheduler::ConnectionId connection, const control::v1::PeerMessage& message);
   std::unique_ptr<net::ControlClient> Dial(std::size_t peer, net::ControlClientHandlers handlers);
   SimNetwork::Options NetworkOptions();
