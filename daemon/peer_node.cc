@@ -363,6 +363,7 @@ void PeerNode::OnRunStatus(const control::v1::RunStatus& status) {
 // ---- status ----
 
 StatusSnapshot PeerNode::Snapshot() const {
+  SHOAL_ASSERT_ON(*control_);
   StatusSnapshot s;
   s.version = kVersion;
   s.peer_id = identity_->id.ToHex();

@@ -29,7 +29,8 @@ constexpr std::size_t kPieceBytes = 1 << 20;
 PeerId IdOf(std::size_t number) {
   PeerId id;
   id.key[0] = static_cast<std::uint8_t>(37 * (number + 1));
-  id.key[1] = static_cast<std::uint8_t>(number);
+  id.key[1] = static_cast<std::uint8_t>(number & 255);
+  id.key[2] = static_cast<std::uint8_t>(number >> 8);
   return id;
 }
 

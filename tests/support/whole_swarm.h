@@ -76,6 +76,7 @@ class WholeSwarm {
   void KillScheduler();
   void StartScheduler();
   bool scheduler_lives() const { return state_ != nullptr; }
+  scheduler::RunState state() const { return state_->run_state(); }  // of one that lives
   void OrderRun(scheduler::AdminCommand::Kind kind);
 
   // False: it did not come to hold within `limit`. A task that fails a check ends the test program.
