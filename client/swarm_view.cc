@@ -142,8 +142,12 @@ Result<std::string> SwarmView(const std::string& status_json) {
     progress += ", " + MillisecondsText(1e3 * seconds) + " a step";
   }
   rows.push_back({RowName("swarm.progress"), progress});
-  rows.push_back({"  " + net::RunLabel("run.checkpointStep"),
-                  "step " + std::to_string(Whole(run, "checkpointStep"))});
+  std::string saved = "step " + std::to_string(Whole(run, "checkpointStep"));
+  if (const auto every = Whole(run, "checkpointEvery"); every > 0) {
+    saved +=
+        every == 1 ? ", one after every step" : ", one every " + std::to_string(every) + " steps";
+  }
+  rows.push_back({"  " + net::RunLabel("run.checkpointStep"), saved});
   if (const std::string stored = StoreText(At(json, "checkpointStore")); !stored.empty()) {
     rows.push_back({"  " + net::RunLabel("checkpointStore.step"), stored});
   }

@@ -1,25 +1,22 @@
 // What the CLI orders of a peer; join and set are in peer_membership.cc.
 
-#include <future>
 #include <memory>
 #include <utility>
 
 #include "common/log.h"
-#include "daemon/peer_daemon.h"
+#include "daemon/peer_node.h"
 
 namespace shoal::daemon {
 namespace {
 
 // A checkpoint that is not whole by then is not worth its owner's wait.
 constexpr Duration kHandoverMax = std::chrono::minutes(10);
-// Of a process that is told to end: less than the ten seconds that `docker stop` grants.
-constexpr Duration kStopHandoverMax = std::chrono::seconds(7);
 
 }  // namespace
 
-void PeerDaemon::OnCommand(const std::string& name,
-                           const std::map<std::string, std::string>& arguments,
-                           std::function<void(Result<net::CommandResult>)> reply) {
+void PeerNode::OnCommand(const std::string& name,
+                         const std::map<std::string, std::string>& arguments,
+                         std::function<void(Result<net::CommandResult>)> reply) {
   SHOAL_ASSERT_ON(*control_);
   SHOAL_LOG(kInfo, "daemon", "command", {"name", name});
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) {
@@ -39,7 +36,7 @@ void PeerDaemon::OnCommand(const std::string& name,
                         "'; it has join, pause, resume, leave, set and stop"));
 }
 
-Result<net::CommandResult> PeerDaemon::Pause(bool now) {
+Result<net::CommandResult> PeerNode::Pause(bool now) {
   if (paused_ && handover_ == Handover::kNone) {
     return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
   }
@@ -58,7 +55,7 @@ Result<net::CommandResult> PeerDaemon::Pause(bool now) {
       "paused: this peer gives its stage back; `shoal resume` ends the pause" + kept, ""};
 }
 
-Result<net::CommandResult> PeerDaemon::Resume() {
+Result<net::CommandResult> PeerNode::Resume() {
   if (!paused_) return net::CommandResult{"not paused", ""};
   paused_ = false;
   const std::string kept = KeepSettings();
@@ -70,7 +67,7 @@ Result<net::CommandResult> PeerDaemon::Resume() {
   return net::CommandResult{"resumed: this peer takes a stage as soon as one is free" + kept, ""};
 }
 
-Result<net::CommandResult> PeerDaemon::Leave(bool now) {
+Result<net::CommandResult> PeerNode::Leave(bool now) {
   ForgetInvite();
   paused_ = false;
   const std::string kept = KeepSettings();
@@ -88,7 +85,7 @@ Result<net::CommandResult> PeerDaemon::Leave(bool now) {
 }
 
 // A full disk must keep nobody from pausing or leaving: only the next start does not know of it.
-std::string PeerDaemon::KeepSettings() {
+std::string PeerNode::KeepSettings() {
   overlay_.paused = paused_;
   const Status status = WriteOverlay(config_.directory + "/overlay.json", overlay_);
   if (status.ok()) return "";
@@ -97,7 +94,7 @@ std::string PeerDaemon::KeepSettings() {
 }
 
 // False: nothing is to be handed over, or nobody is there to take it.
-bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
+bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   SHOAL_ASSERT_ON(*control_);
   const bool closing = stage_ && stage_->closing();  // goes when that is told
   if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
@@ -116,18 +113,13 @@ bool PeerDaemon::BeginHandover(Handover how, const std::string& reason) {
   return true;
 }
 
-void PeerDaemon::HandOver() {
-  auto done = std::make_shared<std::promise<void>>();
-  control_->Post("daemon.hand_over", [this, done] {
-    handed_over_ = [done] { done->set_value(); };
-    if (!BeginHandover(Handover::kStop, "its shoald is told to end")) return handed_over_();
-    SHOAL_LOG(kInfo, "daemon", "handover", {"at_most", FormatDuration(kStopHandoverMax)},
-              {"hint", "a second Ctrl-C ends shoald at once"});
-  });
-  done->get_future().wait_for(kStopHandoverMax);
+void PeerNode::HandOver(std::function<void()> done) {
+  SHOAL_ASSERT_ON(*control_);
+  handed_over_ = std::move(done);
+  if (!BeginHandover(Handover::kStop, "its shoald is told to end")) handed_over_();
 }
 
-void PeerDaemon::FinishHandover() {
+void PeerNode::FinishHandover() {
   SHOAL_ASSERT_ON(*control_);
   const Handover how = std::exchange(handover_, Handover::kNone);
   if (how == Handover::kNone) return;

@@ -1,15 +1,11 @@
 // A peer part of which hangs (a GPU, a disk, a library): it gives its stage up at once, and takes
 // none until what hangs has ended. Its control thread lives, and so nobody else would notice.
 
-#include <cstdlib>
-#include <future>
 #include <memory>
 #include <utility>
 
-#include "common/exit_code.h"
 #include "common/log.h"
-#include "common/units.h"
-#include "daemon/peer_daemon.h"
+#include "daemon/peer_node.h"
 
 namespace shoal::daemon {
 namespace {
@@ -18,13 +14,11 @@ namespace {
 // hello while it still has a place in the plan is taken for another loss.
 constexpr Duration kFarewellTime = std::chrono::seconds(2);
 
-constexpr Duration kFlushMax = std::chrono::seconds(5);
-
 }  // namespace
 
 // To the scheduler it is lost, and who shares its stage goes on with what they hold. Posted: the
 // stage reports this while it runs.
-void PeerDaemon::OnStageHangs(const std::string& what) {
+void PeerNode::OnStageHangs(const std::string& what) {
   SHOAL_ASSERT_ON(*control_);
   SHOAL_LOG(kError, "daemon", "stage.hangs", {"what", what});
   control_->Post("daemon.hangs", [this, what] {
@@ -42,9 +36,9 @@ void PeerDaemon::OnStageHangs(const std::string& what) {
 }
 
 // What was posted behind the operation that hangs runs when that has ended.
-void PeerDaemon::AwaitEndOfHang() {
+void PeerNode::AwaitEndOfHang() {
   auto left = std::make_shared<int>(3);
-  for (Executor* const executor : {compute_.get(), codec_.get(), store_.get()}) {
+  for (Executor* const executor : {compute_, codec_, store_}) {
     executor->Post("daemon.alive", [this, left] {
       control_->Post("daemon.alive", [this, left] {
         if (--*left > 0) return;
@@ -57,7 +51,7 @@ void PeerDaemon::AwaitEndOfHang() {
 }
 
 // A new hello says whether this peer takes a stage.
-void PeerDaemon::Rejoin() {
+void PeerNode::Rejoin() {
   SHOAL_ASSERT_ON(*control_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped || invite_text_.empty())
     return;
@@ -65,23 +59,7 @@ void PeerDaemon::Rejoin() {
   connection_->Open(invite_);
 }
 
-// A thread that hangs cannot be joined. What the store keeps is written first.
-void PeerDaemon::EndIfHanging() {
-  if (!control_ || !store_) return;
-  std::promise<bool> asked;
-  control_->Post("daemon.hangs", [this, &asked] { asked.set_value(!hang_.empty()); });
-  if (!asked.get_future().get()) return;
-  auto flushed = std::make_shared<std::promise<void>>();
-  store_->Post("daemon.flush", [this, flushed] {
-    if (delta_store_) (void)delta_store_->Flush();
-    flushed->set_value();
-  });
-  flushed->get_future().wait_for(kFlushMax);
-  SHOAL_LOG(kError, "daemon", "ended_while_hanging", {"flushed_within", FormatDuration(kFlushMax)});
-  std::_Exit(static_cast<int>(ExitCode::kFailure));
-}
-
-std::string PeerDaemon::PauseReason() const {
+std::string PeerNode::PauseReason() const {
   SHOAL_ASSERT_ON(*control_);
   if (paused_) return "paused by its user; `shoal resume` ends that";
   return "takes no stage, as it hangs: " + hang_ +

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "common/log.h"
-#include "daemon/peer_daemon.h"
+#include "daemon/peer_node.h"
 
 namespace shoal::daemon {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
 }  // namespace
 
 // What the scheduler may not know, if it was started again.
-void PeerDaemon::AddHeld(control::v1::Held* held) const {
+void PeerNode::AddHeld(control::v1::Held* held) const {
   held->set_generation(stage_->plan().generation());
   held->set_step(*stage_->held());
   held->set_pipeline(stage_->position().pipeline());
@@ -38,7 +38,7 @@ void PeerDaemon::AddHeld(control::v1::Held* held) const {
   held->mutable_losses()->Add(values.rbegin(), values.rend());
 }
 
-void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
+void PeerNode::OnAbort(const control::v1::Abort& abort) {
   SHOAL_ASSERT_ON(*control_);
   ChangeState(PeerState::kWaiting, abort.reason());
   if (abort.hold_step() == 0 || (!abort.save() && handover_ != Handover::kNone)) {
@@ -54,7 +54,7 @@ void PeerDaemon::OnAbort(const control::v1::Abort& abort) {
 
 // The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One
 // that says nothing does not keep it for good.
-void PeerDaemon::HoldStage() {
+void PeerNode::HoldStage() {
   SHOAL_ASSERT_ON(*control_);
   hub_->Admit({});
   samples_per_second_ = 0;

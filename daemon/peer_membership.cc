@@ -6,7 +6,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
-#include "daemon/peer_daemon.h"
+#include "daemon/peer_node.h"
 
 namespace shoal::daemon {
 namespace {
@@ -45,7 +45,7 @@ std::string KeptSettings(const DaemonConfig& config,
 
 // The most recent will counts: a flag or the settings, then what `shoal join` told this or an
 // earlier shoald. Last comes the file that `shoal join` wrote before it started one.
-void PeerDaemon::Begin() {
+void PeerNode::Begin() {
   SHOAL_ASSERT_ON(*control_);
   paused_ = overlay_.paused;
   std::string invite = !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
@@ -66,7 +66,7 @@ void PeerDaemon::Begin() {
   (void)KeepSettings();  // a full disk, which it logs, is no reason not to begin
 }
 
-Status PeerDaemon::OpenConnection(const std::string& invite) {
+Status PeerNode::OpenConnection(const std::string& invite) {
   SHOAL_ASSIGN_OR_RETURN(invite_, ReadInvite(invite));
   invite_text_ = net::FormatInvite(invite_);
   ChangeState(PeerState::kJoining, "connecting to " + invite_.addresses.front());
@@ -74,17 +74,17 @@ Status PeerDaemon::OpenConnection(const std::string& invite) {
   return Status::Ok();
 }
 
-void PeerDaemon::ForgetInvite() {
+void PeerNode::ForgetInvite() {
   overlay_.invite.reset();
   (void)std::remove(InviteFile(config_).c_str());
 }
 
-void PeerDaemon::ApplyCaps() {
+void PeerNode::ApplyCaps() {
   hub_->SetCaps(overlay_.upload.value_or(config_.upload),
                 overlay_.download.value_or(config_.download));
 }
 
-Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::string>& arguments) {
+Result<net::CommandResult> PeerNode::Join(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
   const auto found = arguments.find("invite");
   if (found == arguments.end()) return InvalidArgument("join needs an invite");
@@ -115,8 +115,8 @@ Result<net::CommandResult> PeerDaemon::Join(const std::map<std::string, std::str
   return net::CommandResult{text + unsaved, ""};
 }
 
-Status PeerDaemon::ReadCaps(const std::map<std::string, std::string>& arguments,
-                            SettingsOverlay* overlay) {
+Status PeerNode::ReadCaps(const std::map<std::string, std::string>& arguments,
+                          SettingsOverlay* overlay) {
   for (const auto& [key, cap] :
        {std::pair{"upload", &overlay->upload}, std::pair{"download", &overlay->download}}) {
     const auto given = arguments.find(key);
@@ -126,12 +126,12 @@ Status PeerDaemon::ReadCaps(const std::map<std::string, std::string>& arguments,
   return Status::Ok();
 }
 
-std::string PeerDaemon::CapsText() const {
+std::string PeerNode::CapsText() const {
   return "upload " + FormatRate(hub_->upload_cap()) + ", download " +
          FormatRate(hub_->download_cap());
 }
 
-Result<net::CommandResult> PeerDaemon::Set(const std::map<std::string, std::string>& arguments) {
+Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
   for (const auto& [key, value] : arguments) {
     if (key != "upload" && key != "download") {

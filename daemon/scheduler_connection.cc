@@ -9,11 +9,11 @@
 namespace shoal::daemon {
 namespace {
 
-constexpr Duration kRetryFirst = std::chrono::milliseconds(300);
+// A scheduler that is started again is back within seconds, and everybody waits for the last peer.
+constexpr Duration kRetrySoon = std::chrono::milliseconds(500);
+constexpr std::uint32_t kTriesSoon = 30;
 constexpr Duration kRetryMax = std::chrono::seconds(15);
-constexpr std::uint32_t kRetryDoublings = 6;
-// Behind several addresses there may be several schedulers, of which another leads in seconds.
-constexpr std::uint32_t kQuickRetries = 20;
+constexpr std::uint32_t kRetryDoublings = 5;
 constexpr std::size_t kRefusalCharactersMax = 512;
 // A connection that breaks in the wrong moment looks like a key that is refused; not so often.
 constexpr std::uint32_t kKeyRefusalsMax = 3;
@@ -35,22 +35,21 @@ std::vector<std::string> LeastLikelyLast(std::vector<std::string> addresses,
   return addresses;
 }
 
-Duration PauseAfter(std::uint32_t failures, std::size_t addresses) {
-  const std::uint32_t quick = addresses > 1 ? kQuickRetries : 0;
-  const std::uint32_t doublings = failures > quick ? failures - quick : 0;
-  return std::min<Duration>(kRetryFirst * (1u << std::min(doublings, kRetryDoublings)), kRetryMax);
-}
-
 }  // namespace
+
+Duration RetryAfter(std::uint32_t failures, const PeerId& peer) {
+  const std::uint32_t late = failures < kTriesSoon ? 0 : failures - kTriesSoon + 1;
+  const Duration wait =
+      std::min<Duration>(kRetrySoon * (1u << std::min(late, kRetryDoublings)), kRetryMax);
+  return wait * (384 + peer.key.front()) / 512;
+}
 
 SchedulerConnection::SchedulerConnection(Executor* control,
                                          std::shared_ptr<const net::Identity> identity,
-                                         std::shared_ptr<net::RateLimiter> upload,
-                                         std::shared_ptr<net::RateLimiter> download, Owner* owner)
+                                         NewClient new_client, Owner* owner)
     : control_(control),
       identity_(std::move(identity)),
-      upload_(std::move(upload)),
-      download_(std::move(download)),
+      new_client_(std::move(new_client)),
       owner_(owner),
       attempt_(std::make_shared<std::uint64_t>(0)) {}
 
@@ -106,7 +105,7 @@ void SchedulerConnection::Dial() {
   handlers.on_closed = [this, live](Status status) {
     if (live()) OnClosed(status);
   };
-  client_ = net::NewControlClient(options, control_, upload_, download_, std::move(handlers));
+  client_ = new_client_(options, std::move(handlers));
 }
 
 void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message) {
@@ -138,7 +137,7 @@ void SchedulerConnection::Refused(const Status& status) {
 
 void SchedulerConnection::OnClosed(const Status& status) {
   SHOAL_ASSERT_ON(*control_);
-  const Duration wait = PauseAfter(failures_++, invite_->addresses.size());
+  const Duration wait = RetryAfter(failures_++, identity_->id);
   key_refusals_ = status.code() == StatusCode::kPermissionDenied ? key_refusals_ + 1 : 0;
   if (key_refusals_ >= kKeyRefusalsMax) {
     Refused(status);

@@ -5,6 +5,7 @@
 #define SHOAL_DAEMON_SCHEDULER_CONNECTION_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -14,7 +15,6 @@
 #include "common/status.h"
 #include "net/control/control.h"
 #include "net/identity/identity.h"
-#include "net/pacing/rate_limiter.h"
 
 namespace shoal::daemon {
 
@@ -24,6 +24,15 @@ struct SchedulerReport {
   std::vector<std::string> addresses;  // of the invite; empty: there is none
   std::string trouble;                 // why the last attempt failed; empty: none did
 };
+
+// How long a peer waits before it tries again, after so many attempts that failed in a row before:
+// 0.5 s at first, 15 s in the end, a quarter more or less by its key, so that peers of a scheduler
+// that is back do not all come at once. Pure.
+Duration RetryAfter(std::uint32_t failures, const PeerId& peer);
+
+// Dials the scheduler: net::NewControlClient, but for executor and caps.
+using NewClient = std::function<std::unique_ptr<net::ControlClient>(
+    const net::ControlClientOptions& options, net::ControlClientHandlers handlers)>;
 
 // Thread: control.
 class SchedulerConnection {
@@ -42,8 +51,7 @@ class SchedulerConnection {
   };
 
   SchedulerConnection(Executor* control, std::shared_ptr<const net::Identity> identity,
-                      std::shared_ptr<net::RateLimiter> upload,
-                      std::shared_ptr<net::RateLimiter> download, Owner* owner);
+                      NewClient new_client, Owner* owner);
   ~SchedulerConnection();
 
   // Dials; an earlier stream is closed.
@@ -67,8 +75,7 @@ class SchedulerConnection {
 
   Executor* const control_;
   const std::shared_ptr<const net::Identity> identity_;
-  const std::shared_ptr<net::RateLimiter> upload_;
-  const std::shared_ptr<net::RateLimiter> download_;
+  const NewClient new_client_;
   Owner* const owner_;
   std::optional<net::Invite> invite_;
   std::unique_ptr<net::ControlClient> client_;

@@ -11,7 +11,7 @@ struct ArtefactFetcher::State {
   Executor* control;
   Executor* store;
   storage::ContentStore* content;
-  net::ControlClient* client;
+  Client client;
   std::vector<storage::ArtefactRef> artefacts;
   std::function<void(Status)> done;
   std::size_t current = 0;
@@ -37,7 +37,7 @@ ArtefactFetcher::~ArtefactFetcher() {
   if (state_) state_->stopped = true;
 }
 
-void ArtefactFetcher::Start(net::ControlClient* client, std::vector<storage::ArtefactRef> artefacts,
+void ArtefactFetcher::Start(Client client, std::vector<storage::ArtefactRef> artefacts,
                             std::function<void(Status)> done) {
   SHOAL_ASSERT_ON(*control_);
   if (state_) state_->stopped = true;
@@ -45,7 +45,7 @@ void ArtefactFetcher::Start(net::ControlClient* client, std::vector<storage::Art
   state_->control = control_;
   state_->store = store_;
   state_->content = content_;
-  state_->client = client;
+  state_->client = std::move(client);
   state_->artefacts = std::move(artefacts);
   state_->done = std::move(done);
   for (const storage::ArtefactRef& artefact : state_->artefacts) {
@@ -90,10 +90,15 @@ void ArtefactFetcher::Fetch(const std::shared_ptr<State>& state, std::uint64_t o
             {"bytes", state->artefact().size}, {"offset", offset});
   state->resumed = offset > 0;
   state->progress.bytes_done += offset;
+  net::ControlClient* const client = state->client();
+  if (client == nullptr) {
+    const Status gone = Unavailable("not connected to the scheduler");
+    return Done(state, gone.WithContext("fetching artefact " + state->artefact().name));
+  }
   auto position = std::make_shared<std::uint64_t>(offset);
   const storage::ContentHash hash = state->artefact().hash;
   const std::uint64_t size = state->artefact().size;
-  state->client->Fetch(
+  client->Fetch(
       state->wire_hash(), offset,
       [state, position, hash, size](std::string chunk) -> Status {
         SHOAL_ASSERT_ON(*state->control);

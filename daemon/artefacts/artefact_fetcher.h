@@ -27,8 +27,11 @@ class ArtefactFetcher {
   ArtefactFetcher(Executor* control, Executor* store, storage::ContentStore* content);
   ~ArtefactFetcher();  // the running fetch ends without callback
 
-  // `client` must outlive the fetch or the fetcher be destroyed first. `done` runs once.
-  void Start(net::ControlClient* client, std::vector<storage::ArtefactRef> artefacts,
+  // The connection to fetch over, as it is whenever a fetch begins; null: there is none, which ends
+  // the fetch with an error.
+  using Client = std::function<net::ControlClient*()>;
+  // `done` runs once, but for a connection that goes away amid an artefact: then never.
+  void Start(Client client, std::vector<storage::ArtefactRef> artefacts,
              std::function<void(Status)> done);
   FetchProgress progress() const;
 

@@ -51,6 +51,7 @@ constexpr StatusField kFields[] = {
     Number("run.checkpointStep", kNone, "Steps applied in the newest complete checkpoint.")
         .Label("checkpoint")
         .Metric("shoal_checkpoint_step"),
+    Number("run.checkpointEvery", kNone, "Steps from one checkpoint to the next, now."),
     Number("run.skippedSteps", kNone,
            "Applied steps that changed no weights, as a gradient was not finite.")
         .Metric("shoal_skipped_steps"),

@@ -76,6 +76,7 @@ function normalise(s) {
     return {both: false, title: s.run.name, state: s.run.state, reason: s.run.reason, step: s.run.step,
             steps: s.run.steps, skipped: s.run.skippedSteps, lastSkipped: s.run.lastSkipped,
             loss: s.run.loss, losses: list(s.run.losses), heldOut: pairs(s.run.heldOut),
+            checkpoint: s.run.checkpointStep, store: s.checkpointStore || {},
             speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
@@ -108,6 +109,10 @@ function totals(v) {
   return sum;
 }
 
+function checkpointText(v) {
+  const step = `step ${num(v.checkpoint)}`;
+  return v.store.address ? `${step}, stored ${num(v.store.step)}` : step;
+}
 function showCards(v, sum) {
   const wire = sum.forward.wire + sum.backward.wire + sum.replica.wire;
   const raw = sum.forward.raw + sum.backward.raw + sum.replica.raw;
@@ -120,6 +125,7 @@ function showCards(v, sum) {
                  [label(v.both ? "traffic.payloadBothWays" : "traffic.payloadSent"), bytes(wire)],
                  [label("traffic.forward.rawSentBytes"), bytes(raw)],
                  [label("traffic.compression"), ratio(raw, wire)], [label("deltaStore.ofAll"), bytes(store)]];
+  if (!v.both) cards.push([label("run.checkpointStep"), checkpointText(v)]);
   show("cards", ...cards.map(([label, value]) =>
     el("div", {class: "card"}, el("b", {}, value), el("span", {}, label))));
 }
@@ -301,7 +307,10 @@ function showHealth(v) {
   }
   const skipped = num(v.skipped)
     ? [el("p", {}, el("b", {}, `steps skipped: ${v.skipped}; `), v.lastSkipped)] : [];
-  show("health", ...skipped, ...[...names].map(([text, who]) =>
+  const failure = (v.store || {}).lastFailure;
+  const unstored = failure
+    ? [el("p", {}, el("b", {}, "checkpoints are not copied to the store; it tries again: "), failure)] : [];
+  show("health", ...skipped, ...unstored, ...[...names].map(([text, who]) =>
     el("p", {}, el("b", {}, v.both ? "" : who.join(", ") + ": "), text)));
 }
 function showKinds(sum) {

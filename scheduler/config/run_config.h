@@ -32,7 +32,7 @@ struct RunConfig {
   double dropout = 0;
   std::string dropout_masks = "keyed";  // keyed: one mask per sample | fresh: another at each visit
   bool recompute = false;
-  std::uint64_t checkpoint_every = 50;  // steps
+  std::uint64_t checkpoint_every = 0;  // steps; 0: steps/checkpoint_interval.h chooses
   std::uint32_t checkpoint_keep = 2;
   std::uint64_t weight_check_every = 10;  // steps
   std::uint64_t evaluate_every = 100;     // steps; 0: never (steps/evaluation_rows.h)

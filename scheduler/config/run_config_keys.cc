@@ -72,7 +72,8 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "visit");
   add("recompute", &c->recompute, 0, 0, "",
       "recompute activations in the backward: less memory, more time");
-  add("checkpoint_every", &c->checkpoint_every, 1, kCountMax, "", "steps between checkpoints");
+  add("checkpoint_every", &c->checkpoint_every, 0, kCountMax, "",
+      "steps between checkpoints; 0: by what one costs and how often steps were lost");
   add("checkpoint_keep", &c->checkpoint_keep, 1, 1000, "", "checkpoints a peer keeps");
   add("weight_check_every", &c->weight_check_every, 1, kCountMax, "",
       "steps between comparisons of the weights that peers of one stage hold; every checkpoint has "

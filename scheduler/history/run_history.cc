@@ -15,6 +15,7 @@ Status RunHistory::Apply(const StoredEvent& event) {
 void RunHistory::AddLoss(double loss) {
   losses_.push_back(loss);
   ++step_;
+  ++trained_;
 }
 
 std::size_t RunHistory::skipped_in_a_row() const {
@@ -68,6 +69,7 @@ Status RunHistory::On(const PlanMade& event) {
   generation_ = event.generation;
   hosts_ = event.hosts;
   counting_ = {event.resume_step, {}};
+  if (event.resume_step < step_) ++set_back_;
   step_ = event.resume_step;
   losses_.resize(step_);
   losses_stored_ = step_;
@@ -96,6 +98,7 @@ Status RunHistory::On(const LossesKnown& event) {
   if (event.first_step != losses_.size()) return DataLoss("losses of some steps are missing");
   losses_.insert(losses_.end(), event.losses.begin(), event.losses.end());
   losses_stored_ = step_ = losses_.size();
+  trained_ += event.losses.size();
   return Status::Ok();
 }
 

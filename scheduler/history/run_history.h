@@ -53,6 +53,9 @@ class RunHistory {
   const PipelinesCount& counting() const { return counting_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
+  // All steps that were ever applied, those that were lost again included, and how often some were.
+  std::uint64_t trained() const { return trained_; }
+  std::uint64_t set_back() const { return set_back_; }
   // In order of steps.
   const std::vector<HeldOutMeasured>& held_out() const { return held_out_; }
   // Steps applied in the newest history that changed no weights, in order; how many of them are its
@@ -91,6 +94,7 @@ class RunHistory {
   std::vector<PeerId> hosts_;
   PipelinesCount counting_;
   std::uint64_t step_ = 0;
+  std::uint64_t trained_ = 0, set_back_ = 0;
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;
   std::vector<HeldOutMeasured> held_out_;

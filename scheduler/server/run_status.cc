@@ -42,6 +42,7 @@ StatusObject RunValues(const RunConfig& config, const RunView& view) {
           {"controlSeconds", view.seconds_in_control},
           {"lastStepSeconds", view.last_step_seconds},
           {"checkpointStep", view.checkpoint_step},
+          {"checkpointEvery", view.checkpoint_every},
           {"skippedSteps", view.skipped_steps},
           {"lastSkipped", view.last_skipped},
           {"samplesPerStep", std::uint64_t{config.micro_batches} * config.micro_batch_rows}};

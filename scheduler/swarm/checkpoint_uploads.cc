@@ -64,10 +64,27 @@ void CheckpointUploads::BeginGeneration() {
     uploaders.push_back(UploaderFor(stage).value_or(0));
   }
   rounds_.Reset(history_.checkpoint().step, std::move(uploaders));
+  interval_.ForgetSteps();
+}
+
+void CheckpointUploads::EndGeneration() {
+  rounds_.Clear();
+  interval_.Drop();
+}
+
+void CheckpointUploads::Begin() {
+  rounds_.Begin(history_.step(), plan_.InStep());
+  interval_.Begin(reaction_.now());
+}
+
+std::uint64_t CheckpointUploads::Every() const {
+  if (config_.checkpoint_every > 0) return config_.checkpoint_every;
+  return interval_.Steps({history_.trained(), history_.set_back()});
 }
 
 void CheckpointUploads::GoOnWithout(std::uint32_t pipeline) {
   if (rounds_.GoOnWithout(pipeline)) rounds_.AskAgainAfter(history_.checkpoint().step);
+  if (!rounds_.pending()) interval_.Drop();
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     if (rounds_.uploader(stage) == pipeline) {
       rounds_.SetUploader(stage, UploaderFor(stage).value_or(0));
@@ -95,7 +112,9 @@ void CheckpointUploads::SetUploader(std::uint32_t stage, std::uint32_t pipeline)
 
 bool CheckpointUploads::DropUploadedBy(std::uint32_t stage,
                                        const std::vector<std::uint32_t>& pipelines) {
-  return rounds_.DropUploadedBy(stage, pipelines);
+  const bool dropped = rounds_.DropUploadedBy(stage, pipelines);
+  if (!rounds_.pending()) interval_.Drop();
+  return dropped;
 }
 
 bool CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone& done) {
@@ -139,6 +158,7 @@ bool CheckpointUploads::OnFailed(Member* member, const control::v1::CheckpointDo
 void CheckpointUploads::OnUploadFailed(const Member& member, std::uint64_t step) {
   const std::uint32_t stage = StageOf(member);
   rounds_.Drop(step);
+  if (!rounds_.pending()) interval_.Drop();
   const auto other = UploaderFor(stage);
   if (history_.step() >= config_.steps) {  // no step is left in which to save again
     if (other) return lifecycle_.Interrupt(WhoCannotSave());
@@ -169,6 +189,8 @@ std::string CheckpointUploads::WhoCannotSave() const {
 bool CheckpointUploads::CompleteIfWhole(std::uint64_t step) {
   const auto files = rounds_.TakeWhole(step);
   if (!files) return false;
+  interval_.End(reaction_.now());
+  if (rounds_.pending()) interval_.Begin(reaction_.now());
   RecordCheckpoint(step, *files, &journal_, &reaction_);
   return true;
 }

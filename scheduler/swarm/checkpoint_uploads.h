@@ -12,6 +12,7 @@
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/checkpoint_rounds.h"
+#include "scheduler/steps/checkpoint_interval.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
@@ -37,7 +38,7 @@ class CheckpointUploads {
 
   // Of the newest plan, which resumes from the newest checkpoint.
   void BeginGeneration();
-  void EndGeneration() { rounds_.Clear(); }
+  void EndGeneration();
 
   // Steps applied at the newest checkpoint that was asked for, or resumed from.
   std::uint64_t asked() const { return rounds_.asked(); }
@@ -48,7 +49,11 @@ class CheckpointUploads {
   bool Uploads(const Member& member) const;
   void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
   // The members save what they hold after the newest step.
-  void Begin() { rounds_.Begin(history_.step(), plan_.InStep()); }
+  void Begin();
+  // A step of the plan took so long.
+  void AddStep(Duration step) { interval_.AddStep(step, rounds_.pending()); }
+  // Steps from one checkpoint to the next, 1 or more: those of the run file, or what suits.
+  std::uint64_t Every() const;
 
   // A pipeline has left the plan: others upload in the place of its members, and what these were
   // to upload is saved with the next step.
@@ -79,6 +84,7 @@ class CheckpointUploads {
   MemberFaults& faults_;
   Reaction& reaction_;
   CheckpointRounds rounds_;
+  CheckpointInterval interval_;
 };
 
 }  // namespace shoal::scheduler

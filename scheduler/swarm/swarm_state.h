@@ -99,8 +99,9 @@ struct RunView {
   RunState state = RunState::kWaiting;
   std::string reason;  // why it waits, is paused or failed; names peer and stage
   std::uint64_t generation = 0, step = 0, steps = 0, checkpoint_step = 0;
-  std::uint64_t skipped_steps = 0;  // of these, without a change of weights
-  std::string last_skipped;         // whose gradient was not finite at the last one; may be empty
+  std::uint64_t checkpoint_every = 0;  // steps from one to the next
+  std::uint64_t skipped_steps = 0;     // of these, without a change of weights
+  std::string last_skipped;  // whose gradient was not finite at the last one; may be empty
   double loss = 0;
   double samples_per_second = 0, step_seconds = 0;
   double seconds_in_control = 0;          // of the last step: control round trips

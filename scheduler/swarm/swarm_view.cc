@@ -143,6 +143,7 @@ RunView SwarmView::At(TimePoint now) const {
   view.step = of_.history.step();
   view.steps = of_.config.steps;
   view.checkpoint_step = of_.history.checkpoint().step;
+  view.checkpoint_every = of_.uploads.Every();
   view.skipped_steps = of_.history.skipped().size();
   view.last_skipped = of_.history.last_skipped();
   view.losses = of_.history.losses();

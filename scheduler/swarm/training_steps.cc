@@ -221,7 +221,7 @@ StepDecision TrainingSteps::Decide() const {
   facts.steps = config_.steps;
   facts.pipelines = plan_.pipelines();
   facts.weight_check_asked = check_weights_;
-  facts.checkpoint_every = config_.checkpoint_every;
+  facts.checkpoint_every = uploads_.Every();
   facts.checkpoint_asked = uploads_.asked();
   facts.checkpoints_pending = uploads_.full();
   facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(uploads_.asked());
@@ -264,6 +264,7 @@ void TrainingSteps::FinishStep() {
   RecordHeldOut();
   SendApply(loss, norm, labels);
   times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
+  uploads_.AddStep(account_.elapsed(reaction_.now()));
   if (skips) {
     SkipStep(loss);
   } else {

@@ -148,9 +148,8 @@ Status SimNetwork::Send(End* from, net::Frame frame) {
   const std::shared_ptr<End> to = from->other.lock();
   if (to == nullptr || !to->alive) return Status::Ok();  // lost, as on a real line
   const int times = tap ? tap(from->self, from->peer, &frame) : 1;
-  const double seconds = options_.bytes_per_second > 0
-                             ? static_cast<double>(frame.payload.size()) / options_.bytes_per_second
-                             : 0;
+  const double rate = options_.rate ? options_.rate(from->self) : options_.bytes_per_second;
+  const double seconds = rate > 0 ? static_cast<double>(frame.payload.size()) / rate : 0;
   const TimePoint queued = world_->Now();
   from->free = std::max(from->free, queued) + std::chrono::nanoseconds(std::int64_t(seconds * 1e9));
   from->stats.sent_wire_bytes += frame.payload.size();

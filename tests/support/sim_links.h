@@ -23,6 +23,8 @@ class SimNetwork {
   struct Options {
     std::function<Duration()> latency;  // per frame; order per direction is kept
     double bytes_per_second = 0;        // per direction of a link; 0: no limit
+    // Instead, where it is not null: of what a peer sends over a link; 0: no limit.
+    std::function<double(const PeerId& from)> rate = nullptr;
   };
   // Sees every frame before it travels, and may change it; returns how often it arrives.
   using Tap = std::function<int(const PeerId& from, const PeerId& to, net::Frame* frame)>;

@@ -35,30 +35,9 @@ class Browser(harness.SwarmTest):
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return done.stdout
 
-
-class HostilePeerTest(Browser):
-    """The organiser's page shows what peers say: text, never script."""
-
-    EVIL = "<img src=x onerror='document.title=`owned`'>"
-
-    def status(self):
-        evil = self.EVIL
-        peer = {"role": {"layers": [evil, evil]},
-                "work": {"time": [{"activity": evil, "ms": evil}]},
-                "links": [{"ratio": evil, "name": evil, "channel": evil, "upBps": evil,
-                           "rttMs": evil, "stallNetworkMs": evil}, None, 7],
-                "boundaries": [{"boundary": evil, "relativeDelta": evil, "lowRank": evil}, None],
-                "health": [{"text": evil, "fix": evil}, None], "traffic": {"forward": evil},
-                "deltaStore": {"bytes": evil}}
-        run = {"name": evil, "state": evil, "reason": evil, "step": evil, "losses": [evil],
-               "heldOut": [evil, [evil, evil]]}
-        return {"run": run, "version": evil,
-                "members": [{"peer": "1", "name": evil, "stage": 0, "pipeline": evil,
-                             "state": evil, "status": peer}]}
-
-    @harness.unittest.skipIf(BROWSER is None, "no chromium")
-    def test_the_organisers_page_runs_no_script_of_a_peer(self):
-        status = json.dumps(self.status()).encode()
+    def page(self, status):
+        """What the page makes of a status."""
+        status = json.dumps(status).encode()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
@@ -78,11 +57,49 @@ class HostilePeerTest(Browser):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
-        page = self.browse(f"127.0.0.1:{server.server_port}", "--dump-dom")
+        return self.browse(f"127.0.0.1:{server.server_port}", "--dump-dom")
+
+
+class HostilePeerTest(Browser):
+    """The organiser's page shows what peers say: text, never script."""
+
+    EVIL = "<img src=x onerror='document.title=`owned`'>"
+
+    def status(self):
+        evil = self.EVIL
+        peer = {"role": {"layers": [evil, evil]},
+                "work": {"time": [{"activity": evil, "ms": evil}]},
+                "links": [{"ratio": evil, "name": evil, "channel": evil, "upBps": evil,
+                           "rttMs": evil, "stallNetworkMs": evil}, None, 7],
+                "boundaries": [{"boundary": evil, "relativeDelta": evil, "lowRank": evil}, None],
+                "health": [{"text": evil, "fix": evil}, None], "traffic": {"forward": evil},
+                "deltaStore": {"bytes": evil}}
+        run = {"name": evil, "state": evil, "reason": evil, "step": evil, "losses": [evil],
+               "checkpointStep": evil,
+               "heldOut": [evil, [evil, evil]]}
+        return {"run": run, "version": evil,
+                "checkpointStore": {"address": evil, "step": evil, "lastFailure": evil},
+                "members": [{"peer": "1", "name": evil, "stage": 0, "pipeline": evil,
+                             "state": evil, "status": peer}]}
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_the_organisers_page_runs_no_script_of_a_peer(self):
+        page = self.page(self.status())
         self.assertNotIn("<img", page)
         self.assertIn("&lt;img src=x", page)
         self.assertNotRegex(page, "<title>owned")
         self.assertNotIn("no answer", page, "a text in place of a number stops nothing")
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_the_page_says_where_the_checkpoints_are(self):
+        status = {"run": {"name": "r", "state": "training", "checkpointStep": 40}, "members": [],
+                  "version": "1"}
+        self.assertRegex(self.page(status), r"<b>step 40</b><span>checkpoint")
+        status["checkpointStore"] = {"address": "s3://b/p", "step": 30, "lastFailure": "no route"}
+        page = self.page(status)
+        self.assertRegex(page, r"<b>step 40, stored 30</b><span>checkpoint")
+        self.assertRegex(page, r"checkpoints are not copied to the store; it tries again: "
+                               r"</b>no route")
 
 
 class WebTest(Browser):

@@ -78,7 +78,8 @@ constexpr const char* kPeerText =
 
 constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 "reason":"attic of stage 0 left","step":7,"steps":100,"loss":2.5,"samplesPerSecond":8,
-"stepSeconds":4.21,"checkpointStep":5,"skippedSteps":2,"lastSkipped":"attic's gradient at step 6",
+"stepSeconds":4.21,"checkpointStep":5,"checkpointEvery":10,
+"skippedSteps":2,"lastSkipped":"attic's gradient at step 6",
 "losses":[3,2.5],"heldOutLoss":2.25,"heldOutStep":1,"heldOut":[[1,2.25]]},
 "members":[
  {"name":"attic","peer":"0123456789abcdef","stage":0,"pipeline":0,"connected":true,
@@ -96,7 +97,7 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
 constexpr const char* kRunText =
     "demo  paused: attic of stage 0 left\n"
     "  progress    step 7 of 100, loss 2.5000, 8.0 samples/s, 4.2s a step\n"
-    "  checkpoint  step 5\n"
+    "  checkpoint  step 5, one every 10 steps\n"
     "  loss        █▁\n"
     "  held out    2.2500 after 1 step\n"
     "  peer    id        position             state    up        down        sent      ratio\n"

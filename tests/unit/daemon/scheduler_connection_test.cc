@@ -59,8 +59,12 @@ class SchedulerConnectionTest : public testing::Test {
       options.identity = scheduler_;
       options.upload = options.download = limiter_;
       hub_ = net::NewGrpcLinkHub(options, control_.get()).value();
-      connection_ = std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), limiter_,
-                                                          limiter_, &owner_);
+      const auto dial = [this](const net::ControlClientOptions& to,
+                               net::ControlClientHandlers handlers) {
+        return net::NewControlClient(to, control_.get(), limiter_, limiter_, std::move(handlers));
+      };
+      connection_ =
+          std::make_unique<SchedulerConnection>(control_.get(), MakeIdentity(), dial, &owner_);
     });
   }
   ~SchedulerConnectionTest() override {
@@ -239,14 +243,32 @@ TEST_F(SchedulerConnectionTest, ComesBackAfterARestartOfTheScheduler) {
   });
 }
 
-TEST_F(SchedulerConnectionTest, PausesGrowWhileNobodyAnswers) {
+TEST(RetryAfter, OftenAtFirstThenSeldom) {
+  using std::chrono::milliseconds;
+  PeerId early, late;
+  late.key.front() = 255;
+  Duration outage{};
+  for (std::uint32_t failures = 0; failures < 30; ++failures) {
+    EXPECT_EQ(RetryAfter(failures, early), milliseconds(375));
+    EXPECT_GT(RetryAfter(failures, late), milliseconds(620));
+    outage += RetryAfter(failures, early);
+  }
+  EXPECT_GT(outage, std::chrono::seconds(10)) << "that long a restart is seen at once";
+  for (std::uint32_t failures = 30; failures < 40; ++failures) {
+    EXPECT_GE(RetryAfter(failures, early), RetryAfter(failures - 1, early));
+    EXPECT_LE(RetryAfter(failures, early), 2 * RetryAfter(failures - 1, early));
+  }
+  EXPECT_EQ(RetryAfter(1'000'000, early), milliseconds(11'250));
+  EXPECT_LT(RetryAfter(1'000'000, late), milliseconds(18'750));
+}
+
+TEST_F(SchedulerConnectionTest, TriesAgainWhileNobodyAnswers) {
   StartServer(0);
   On([this] { server_.reset(); });
   Open();
   ASSERT_TRUE(Wait([this] { return owner_.pauses.size() >= 3; }));
   On([this] {
-    EXPECT_EQ(owner_.pauses[1], owner_.pauses[0] * 2);
-    EXPECT_EQ(owner_.pauses[2], owner_.pauses[0] * 4);
+    EXPECT_LT(owner_.pauses[2], std::chrono::seconds(1));
     EXPECT_EQ(owner_.hellos, 0);
     connection_->Tell(control::v1::PeerMessage());  // dropped, no harm
   });

@@ -13,6 +13,8 @@ namespace shoal::scheduler {
 using control::v1::PeerMessage;
 using control::v1::SchedulerMessage;
 
+constexpr std::size_t kHeldLossesTold = 256;  // as shoald
+
 RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines) {
   RunConfig config;
   config.steps = 30;
@@ -126,7 +128,10 @@ void SimSwarm::Connect(std::size_t index) {
     held->set_step(peer.applied);
     held->set_pipeline(static_cast<std::uint32_t>(peer.pipeline));
     held->set_stage(static_cast<std::uint32_t>(peer.stage));
-    held->mutable_losses()->Add(peer.losses.begin(), peer.losses.end());
+    const std::size_t told = std::min(peer.losses.size(), kHeldLossesTold);
+    held->set_first_loss(peer.losses.size() - told);
+    held->mutable_losses()->Add(peer.losses.end() - static_cast<std::ptrdiff_t>(told),
+                                peer.losses.end());
     held->set_synced(peer.synced);
     *held->mutable_last_apply() = peer.last_apply;
   }

@@ -76,5 +76,37 @@ TEST_P(SwarmLedger, IsRightAfterFaultsOfAllKinds) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, SwarmLedger, ::testing::Range(std::uint64_t{1}, std::uint64_t{41}));
 
+// The run file leaves the interval open: the more often a pipeline alone loses steps, the closer
+// checkpoints come, within what the log says after a restart of the scheduler, too.
+TEST(SwarmCheckpointInterval, CheckpointsComeCloserWhereStepsAreLost) {
+  RunConfig config = SimConfig(2, 1);
+  config.steps = 100'000;
+  config.checkpoint_every = 0;
+  SimSwarm swarm(config, 5);
+  for (int i = 0; i < 3; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().checkpoint_step == 10; }));
+  swarm.RunFor(std::chrono::minutes(10));
+  const std::uint64_t quiet = swarm.View().checkpoint_every;
+  EXPECT_GT(quiet, 10u);
+  EXPECT_GE(swarm.View().checkpoint_step + 3 * quiet, swarm.View().step);
+  for (int loss = 0; loss < 20; ++loss) {
+    const std::size_t index = PeerAt(&swarm, 3, 0, 1);
+    ASSERT_LT(index, 3u);
+    const std::uint64_t before = swarm.View().step;
+    swarm.Kill(index);
+    swarm.RunFor(std::chrono::seconds(5));
+    swarm.Connect(index);
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step > before + 20; }));
+  }
+  swarm.RunFor(std::chrono::minutes(2));
+  const std::uint64_t lossy = swarm.View().checkpoint_every;
+  EXPECT_LT(lossy, quiet * 2 / 3);
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining)) << swarm.View().reason;
+  swarm.RunFor(std::chrono::minutes(3));
+  EXPECT_NEAR(static_cast<double>(swarm.View().checkpoint_every), static_cast<double>(lossy),
+              0.5 * static_cast<double>(lossy));
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

@@ -54,10 +54,11 @@ class ArtefactFetcherTest : public testing::Test {
   void Start(const std::vector<storage::ArtefactRef>& artefacts) {
     RunOn(control_.get(), [&] {
       done_.reset();
-      fetcher_->Start(&client_, artefacts, [this](Status status) {
-        EXPECT_FALSE(done_) << "done twice";
-        done_ = std::move(status);
-      });
+      fetcher_->Start([this] { return connected_ ? &client_ : nullptr; }, artefacts,
+                      [this](Status status) {
+                        EXPECT_FALSE(done_) << "done twice";
+                        done_ = std::move(status);
+                      });
       return 0;
     });
   }
@@ -81,6 +82,7 @@ class ArtefactFetcherTest : public testing::Test {
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<Executor> store_ = NewThreadExecutor("store");
   FakeControlClient client_;
+  bool connected_ = true;
   std::unique_ptr<ArtefactFetcher> fetcher_;
   std::optional<Status> done_;
 };
@@ -281,6 +283,16 @@ TEST_F(ArtefactFetcherTest, DestroyedInFlightItSaysNothingMore) {
   EXPECT_EQ(client_.refusals[0].code(), StatusCode::kCancelled);
   EXPECT_EQ(RunOn(store_.get(), [&] { return content_->PartialSize(ref.hash); }), 1000u);
   EXPECT_FALSE(done_.has_value());
+}
+
+// A connection that broke while the store looked for the next artefact was used all the same.
+TEST_F(ArtefactFetcherTest, AConnectionThatIsGoneIsNotUsed) {
+  const auto first = Offer("layer.0", Blob(900, 1)), second = Offer("layer.1", Blob(900, 2));
+  client_.on_first_fetch = [this] { connected_ = false; };
+  const Status status = Fetch({first, second});
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(status.message(), HasSubstr("fetching artefact layer.1: not connected"));
+  EXPECT_EQ(RunOn(control_.get(), [this] { return client_.offsets.size(); }), 1u);
 }
 
 TEST_F(ArtefactFetcherTest, ANewStartReplacesTheOldOne) {

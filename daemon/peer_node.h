@@ -1,0 +1,190 @@
+// PeerNode: what a peer does from its first hello to its last: it keeps the connection to the
+// scheduler, hosts the stage that the plan gives, and does what its owner orders. Executors, stores
+// and network come from outside, so that a simulation runs it in virtual time.
+
+#ifndef SHOAL_DAEMON_PEER_NODE_H_
+#define SHOAL_DAEMON_PEER_NODE_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/executor.h"
+#include "common/status.h"
+#include "daemon/artefacts/artefact_offer.h"
+#include "daemon/config.h"
+#include "daemon/scheduler_connection.h"
+#include "daemon/settings_overlay.h"
+#include "daemon/stage_host.h"
+#include "daemon/status_snapshot.h"
+#include "net/control/local_control.h"
+#include "net/identity/identity.h"
+#include "net/links/link.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
+
+namespace shoal::daemon {
+
+// What a PeerNode stands on. All that is pointed to outlives it.
+struct PeerParts {
+  const DaemonConfig* config = nullptr;
+  std::uint64_t memory_bytes = 0;  // that a stage may use; 0: unknown
+  std::shared_ptr<const net::Identity> identity;
+  Executor* control = nullptr;
+  Executor* compute = nullptr;
+  Executor* codec = nullptr;
+  Executor* store = nullptr;
+  storage::ContentStore* content = nullptr;
+  storage::DeltaStore* delta_store = nullptr;
+  storage::CheckpointStore* checkpoints = nullptr;
+  net::LinkHub* hub = nullptr;
+  NewClient new_client;
+  SettingsOverlay overlay;
+};
+
+// Thread: control. Destroyed after its executors, whose tasks may know it.
+class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
+ public:
+  // `on_stop` is called when the peer wants to end: by command, or refused by the scheduler (not
+  // OK). Thread: any.
+  PeerNode(PeerParts parts, std::function<void(Status)> on_stop);
+  ~PeerNode() override;
+
+  // Joins if there is an invite.
+  void Begin();
+  // Leaves the run in order: tells the scheduler, ends the stage. `stopped` comes once the farewell
+  // had time to leave the machine; Close follows.
+  void Stop(std::function<void()> stopped);
+  // Before that: lets the run save its steps, if this peer trains. `done` comes then, at once if
+  // there is nothing to save.
+  void HandOver(std::function<void()> done);
+  // Ends stage and connection without a word, as the end of the process does.
+  void Close();
+
+  void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
+                 std::function<void(Result<net::CommandResult>)> reply);
+  StatusSnapshot Snapshot() const;
+  // What of this machine hangs; empty: nothing.
+  const std::string& hang() const {
+    SHOAL_ASSERT_ON(*control_);
+    return hang_;
+  }
+
+ private:
+  // What happens once the run has saved the steps that this peer took part in.
+  enum class Handover : std::uint8_t { kNone, kPause, kLeave, kStop };
+
+  // SchedulerConnection::Owner
+  control::v1::PeerMessage MakeHello() override;
+  void OnWelcome(const control::v1::Welcome& welcome) override;
+  void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override;
+  void OnConnectionLost(const Status& status, Duration retry_in) override;
+  void OnRefused(const Status& status) override;
+
+  // StageHost::Owner
+  net::ControlClient* client() override {
+    SHOAL_ASSERT_ON(*control_);
+    return connection_->client();
+  }
+  void Tell(control::v1::PeerMessage message) override {
+    SHOAL_ASSERT_ON(*control_);
+    connection_->Tell(std::move(message));
+  }
+  void OnStageState(PeerState state, const std::string& reason) override;
+  void OnLinkTrouble(const std::string& text) override {
+    SHOAL_ASSERT_ON(*control_);
+    link_trouble_ = text;
+  }
+
+  void OnStageHangs(const std::string& what) override;
+
+  void AwaitEndOfHang();
+  void Rejoin();
+  bool rests() const { return paused_ || !hang_.empty(); }  // takes no stage
+  std::string PauseReason() const;
+  void OnPlan(const control::v1::Plan& plan);
+  void OnPrepare(const control::v1::Prepare& prepare);
+  StageResources Resources();
+  void OnAbort(const control::v1::Abort& abort);
+  void OnApply(const control::v1::Apply& apply);
+  void OnFinished(std::uint64_t generation);
+  void OnWantArtefacts(const control::v1::WantArtefacts& want);
+  void AddHeldOut(const control::v1::HeldOut& measured);
+  void OnRunStatus(const control::v1::RunStatus& status);
+  void EndStage();
+  void HoldStage();
+  void AddHeld(control::v1::Held* held) const;
+  void ChangeState(PeerState state, const std::string& reason);
+  void SendHeartbeat(std::uint64_t round);
+
+  Result<net::CommandResult> Pause(bool now);
+  Result<net::CommandResult> Resume();
+  Result<net::CommandResult> Leave(bool now);
+  std::string KeepSettings();
+  bool BeginHandover(Handover how, const std::string& reason);
+  void FinishHandover();
+
+  // ---- peer_membership.cc ----
+  Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
+  Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
+  Status OpenConnection(const std::string& invite);
+  void ForgetInvite();  // in the overlay, which the caller saves, and the file
+  void ApplyCaps();
+  static Status ReadCaps(const std::map<std::string, std::string>& arguments,
+                         SettingsOverlay* overlay);
+  std::string CapsText() const;
+
+  void AddStage(StatusSnapshot* s) const;
+  std::vector<std::string> Addresses() const;
+
+  const DaemonConfig& config_;
+  const std::function<void(Status)> on_stop_;
+  const std::uint64_t memory_bytes_;  // that a stage may use; 0: unknown
+  const std::shared_ptr<const net::Identity> identity_;
+  Executor* const control_;
+  Executor* const compute_;
+  Executor* const codec_;
+  Executor* const store_;
+  storage::ContentStore* const content_;
+  storage::DeltaStore* const delta_store_;
+  storage::CheckpointStore* const checkpoints_;
+  net::LinkHub* const hub_;
+  std::unique_ptr<SchedulerConnection> connection_;
+  std::unique_ptr<StageHost> stage_;
+  std::unique_ptr<ArtefactOffer> offer_;
+
+  // State below lives on control.
+  SettingsOverlay overlay_;
+  PeerState state_ = PeerState::kStarting;
+  std::vector<std::string> reasons_;
+  std::string link_trouble_;  // why the newest link failed; empty again once this peer trains
+  std::int64_t since_unix_ms_ = 0;
+  std::string invite_text_;
+  net::Invite invite_;
+  bool paused_ = false;
+  std::string hang_;  // what of this machine hangs; empty: nothing
+  Handover handover_ = Handover::kNone;
+  std::function<void()> handed_over_;  // of kStop
+  std::string run_id_, run_name_;
+  Timeouts timeouts_ = TimeoutsOf(kPeerTimeoutDefault);
+  Duration heartbeat_ = timeouts_.heartbeat_interval;
+  std::uint64_t heartbeat_round_ = 0;
+  TimePoint status_told_{};  // with a heartbeat
+  control::v1::RunStatus run_status_;
+  std::deque<std::pair<std::uint64_t, double>> losses_, held_out_;
+  std::uint64_t step_ = 0;
+  double loss_ = 0;
+  TimePoint last_apply_{};
+  double samples_per_second_ = 0;
+  std::map<PeerId, std::string> names_;
+  TrafficTotals past_;  // of ended generations
+};
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_PEER_NODE_H_

@@ -1,0 +1,247 @@
+// The real scheduler and real peers, and everything that can happen to them. By hand as long as one
+// likes: SHOAL_SEEDS and SHOAL_PEERS in the environment.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "common/log.h"
+#include "dataset/sampler.h"
+#include "scheduler/history/run_audit.h"
+#include "tests/support/whole_swarm.h"
+
+namespace shoal::test_support {
+namespace {
+
+using scheduler::RunState;
+
+const WholeInput& Input() {
+  if (Environment("SHOAL_LOG").empty()) SetLogLevel(LogLevel::kOff);
+  static const WholeInput input(4);
+  return input;
+}
+
+bool Finishes(WholeSwarm* swarm, Duration limit) {
+  return swarm->RunUntil(
+      [&] { return swarm->scheduler_lives() && swarm->state() == RunState::kFinished; }, limit);
+}
+
+// Losses of a run to which nothing happens.
+const std::vector<double>& Undisturbed() {
+  static const std::vector<double> losses = [] {
+    WholeSwarm swarm({}, Input());
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    EXPECT_TRUE(Finishes(&swarm, std::chrono::minutes(10))) << swarm.View().reason;
+    return swarm.View().losses;
+  }();
+  return losses;
+}
+
+// Each sample was counted exactly once.
+void ExpectLedgerRight(const WholeSwarm& swarm) {
+  const auto events = swarm.Events();
+  const auto order = scheduler::FindSampleOrder(events);
+  ASSERT_TRUE(order);
+  const auto ledger = scheduler::ReplayLedger(events, order->stages);
+  ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
+  EXPECT_EQ(ledger->steps(), swarm.config().steps);
+  const auto audit =
+      scheduler::AuditLedger(*ledger, *scheduler::MakeSampleDeal(*order), order->stages);
+  ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+  std::uint64_t counted = 0;
+  for (const auto& member : audit->members) counted += member.counted;
+  EXPECT_EQ(counted, swarm.config().steps * swarm.config().micro_batches * swarm.config().stages);
+}
+
+std::uint64_t StepsLost(const WholeSwarm& swarm) {
+  std::uint64_t lost = 0;
+  const auto ledger = scheduler::ReplayLedger(swarm.Events(), swarm.config().stages);
+  for (const auto& gone : ledger->thrown_away) lost += gone.steps.size();
+  return lost;
+}
+
+// With fp32 between stages only the order of sums may differ.
+void ExpectLossesOf(const std::vector<double>& expected, const std::vector<double>& losses) {
+  ASSERT_EQ(losses.size(), expected.size());
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    ASSERT_NEAR(losses[step], expected[step], 1e-6 * expected[step]) << "step " << step;
+  }
+}
+
+TEST(WholeSim, TrainsToTheEnd) {
+  const std::vector<double>& losses = Undisturbed();
+  ASSERT_EQ(losses.size(), 200u);
+  EXPECT_LT(losses.back(), losses.front() - 0.1);
+}
+
+void ExpectCopiesEqual(const WholeSwarm& swarm) {
+  const auto view = swarm.View();
+  EXPECT_EQ(view.m_mismatches, 0u);
+  EXPECT_EQ(view.weight_mismatches, 0u);
+  EXPECT_EQ(view.refused_values, 0u) << view.last_refused;
+}
+
+// Something goes wrong, and is mended after a while.
+class Mishaps {
+ public:
+  Mishaps(WholeSwarm* swarm, std::uint64_t seed) : swarm_(*swarm), random_(seed) {}
+
+  void Next() {
+    Wait(4000);
+    const std::size_t victim = random_() % swarm_.size();
+    const auto kind = random_() % 8;
+    SHOAL_LOG(kInfo, "test", "mishap", {"kind", kind}, {"peer", victim}, {"step", swarm_.step()});
+    switch (kind) {
+      case 0:
+        swarm_.KillScheduler();
+        Wait(3000);
+        swarm_.StartScheduler();
+        break;
+      case 1:
+        swarm_.Stall(victim);
+        Wait(12'000);
+        swarm_.GoOn(victim);
+        break;
+      case 2:
+        swarm_.Cut(victim, static_cast<WholeSwarm::Lost>(random_() % 3));
+        Wait(30'000);
+        swarm_.Mend(victim);
+        break;
+      case 3:
+        swarm_.Order(victim, "pause");
+        Wait(5000);
+        swarm_.Order(victim, "resume");
+        break;
+      case 4:
+        swarm_.FillDisk(victim, true);
+        Wait(10'000);
+        swarm_.FillDisk(victim, false);
+        break;
+      default:
+        swarm_.Kill(victim);
+        Wait(8000);
+        swarm_.Start(victim);
+    }
+    if (swarm_.state() != RunState::kPaused) return;
+    swarm_.OrderRun(scheduler::AdminCommand::Kind::kResume);
+  }
+
+ private:
+  void Wait(std::uint64_t ms_max) { swarm_.RunFor(std::chrono::milliseconds(random_() % ms_max)); }
+
+  WholeSwarm& swarm_;
+  std::mt19937_64 random_;
+};
+
+class WholeSimFaults : public testing::TestWithParam<std::size_t> {
+ protected:
+  // Peers for all pipelines and a spare.
+  static std::unique_ptr<WholeSwarm> Swarm(const WholeOptions& options) {
+    auto swarm = std::make_unique<WholeSwarm>(options, Input());
+    const std::uint32_t peers = options.stages * options.pipelines + 1;
+    for (std::uint32_t i = 0; i < peers; ++i) swarm->AddPeer();
+    return swarm;
+  }
+};
+
+TEST_P(WholeSimFaults, EverySampleCountsOnceWhateverHappens) {
+  WholeOptions options;
+  options.seed = static_cast<unsigned>(GetParam());
+  options.late = options.seed % 2 == 0;
+  options.slow_lines = options.seed % 3 == 0;
+  const auto swarm = Swarm(options);
+  Mishaps mishaps(swarm.get(), options.seed);
+  for (int i = 0; i < 200 && !Finishes(swarm.get(), Duration::zero()); ++i) mishaps.Next();
+  ASSERT_TRUE(Finishes(swarm.get(), std::chrono::minutes(30)))
+      << swarm->View().reason << ", step " << swarm->step();
+  ExpectLedgerRight(*swarm);
+  ExpectCopiesEqual(*swarm);
+  ExpectLossesOf(Undisturbed(), swarm->View().losses);
+}
+
+// Where all pipelines train again before the next mishap, nothing is lost at all.
+TEST_P(WholeSimFaults, OneMishapAtATimeLosesNoStep) {
+  WholeOptions options;
+  options.seed = static_cast<unsigned>(1000 + GetParam());
+  const auto swarm = Swarm(options);
+  Mishaps mishaps(swarm.get(), options.seed);
+  const auto whole = [&] {
+    const auto view = swarm->View();
+    return view.state == RunState::kFinished ||
+           (view.state == RunState::kTraining && view.reason.empty());
+  };
+  while (swarm->state() != RunState::kFinished) {
+    swarm->RunFor(std::chrono::seconds(2));  // until all know of the last one
+    ASSERT_TRUE(swarm->RunUntil(whole)) << swarm->View().reason;
+    mishaps.Next();
+  }
+  ExpectLedgerRight(*swarm);
+  ExpectCopiesEqual(*swarm);
+  ExpectLossesOf(Undisturbed(), swarm->View().losses);
+  EXPECT_EQ(StepsLost(*swarm), 0u);
+}
+
+// Other shapes, codecs and ways to keep replicas equal.
+TEST_P(WholeSimFaults, OtherRunsEndWithTheirLedgerRight) {
+  std::mt19937_64 random(GetParam());
+  const auto one_of = [&](std::vector<std::string> of) { return of[random() % of.size()]; };
+  WholeOptions options;
+  options.seed = static_cast<unsigned>(2000 + GetParam());
+  options.stages = 1 + random() % 4;
+  options.pipelines = 1 + random() % 3;
+  options.micro_batches = static_cast<std::uint32_t>(options.pipelines * (1 + random() % 3));
+  options.steps = 100;
+  options.checkpoint_every = random() % 2 == 0 ? 0 : 1 + random() % 20;
+  options.forward =
+      one_of({"raw:dtype=fp32", "aqsgd:bits=4",
+              "aqsgd:delta=dithered:step=0.6,first_visit=direct:bits=8", "direct:bits=8"});
+  options.backward = one_of({"raw:dtype=fp32", "direct:bits=8", "dithered:step=0.5"});
+  options.replica = one_of({"average", "average:codec=topk:ratio=0.25/bits=2", "qadam:bits=4",
+                            "onebit", "powersgd:rank=2,start=4", "marsit", "average:local_steps=3",
+                            "qsdp:bucket=16,raw_below=100,shard_parameters=true"});
+  options.late = random() % 2 == 0;
+  options.slow_lines = random() % 2 == 0;
+  SCOPED_TRACE(std::to_string(options.stages) + " x " + std::to_string(options.pipelines) + ", " +
+               options.forward + " | " + options.backward + ", " + options.replica);
+  const auto swarm = Swarm(options);
+  Mishaps mishaps(swarm.get(), options.seed);
+  for (int i = 0; i < 200 && !Finishes(swarm.get(), Duration::zero()); ++i) mishaps.Next();
+  ASSERT_TRUE(Finishes(swarm.get(), std::chrono::minutes(60)))
+      << swarm->View().reason << ", step " << swarm->step();
+  ExpectLedgerRight(*swarm);
+  ExpectCopiesEqual(*swarm);
+}
+
+// Without the variable what suits a machine with two cores.
+std::size_t FromEnvironment(const char* name, std::size_t otherwise) {
+  const std::string value = Environment(name);
+  return value.empty() ? otherwise : std::stoul(value);
+}
+
+// Many more than have a stage: they wait, come and go, and disturb nobody.
+TEST(WholeSim, ManyPeersWait) {
+  WholeOptions options;
+  options.stages = 4;
+  options.pipelines = 4;
+  options.micro_batches = 8;
+  options.steps = 40;
+  WholeSwarm swarm(options, Input());
+  const std::size_t peers = FromEnvironment("SHOAL_PEERS", 2000);
+  for (std::size_t i = 0; i < peers; ++i) swarm.AddPeer();
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 200 && !Finishes(&swarm, Duration::zero()); ++i) {
+    for (std::size_t gone = 0; gone < peers / 100; ++gone) swarm.Kill(random() % peers);
+    swarm.RunFor(std::chrono::milliseconds(500));
+    for (std::size_t peer = 0; peer < peers; ++peer) swarm.Start(peer);
+  }
+  ASSERT_TRUE(Finishes(&swarm, std::chrono::minutes(30))) << swarm.View().reason;
+  ExpectLedgerRight(swarm);
+  ExpectCopiesEqual(swarm);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, WholeSimFaults,
+                         testing::Range(std::size_t{0}, FromEnvironment("SHOAL_SEEDS", 6)));
+
+}  // namespace
+}  // namespace shoal::test_support
