@@ -29,9 +29,14 @@ class EtcdServer {
     std::string pattern = "/dev/shm/shoal-etcd-XXXXXX";
     SHOAL_CHECK(::mkdtemp(pattern.data()) != nullptr);
     folder_ = pattern;
-    address_ = "http://127.0.0.1:" + std::to_string(FreePort());
-    peer_ = "http://127.0.0.1:" + std::to_string(FreePort());
-    Start();
+    // Another process may take a port that was free a moment ago.
+    for (int tries = 0; tries < 5; ++tries) {
+      Kill();
+      address_ = "http://127.0.0.1:" + std::to_string(port_ = FreePort());
+      peer_ = "http://127.0.0.1:" + std::to_string(FreePort());
+      Start();
+      if (Listens()) return;
+    }
   }
   ~EtcdServer() {
     Kill();
@@ -82,6 +87,27 @@ class EtcdServer {
   }
 
  private:
+  // Soon; false: it has ended, or does not within 20 s.
+  bool Listens() const {
+    for (int i = 0; i < 1000; ++i) {
+      siginfo_t ended{};
+      if (::waitid(P_PID, static_cast<id_t>(child_), &ended, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+          ended.si_pid != 0) {
+        return false;
+      }
+      const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_port = htons(port_);
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      const int connected =
+          ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+      ::close(fd);
+      if (connected == 0) return true;
+      ::usleep(20'000);
+    }
+    return false;
+  }
   static std::uint16_t FreePort() {
     const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
@@ -95,6 +121,7 @@ class EtcdServer {
   }
 
   std::string folder_, address_, peer_;
+  std::uint16_t port_ = 0;
   pid_t child_ = -1;
 };
 
