@@ -228,7 +228,8 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
 void PeerNode::OnPlan(const control::v1::Plan& plan) {
   SHOAL_ASSERT_ON(*control_);
   // Sent before our hello, or our wish to go, was read.
-  if (rests() || handover_ != Handover::kNone || state_ == PeerState::kDraining) return;
+  if (rests() || handover_ != Handover::kNone) return;
+  if (state_ == PeerState::kDraining || state_ == PeerState::kJoining) return;
   names_.clear();
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;

@@ -14,6 +14,9 @@ constexpr Duration kRetrySoon = std::chrono::milliseconds(500);
 constexpr std::uint32_t kTriesSoon = 30;
 constexpr Duration kRetryMax = std::chrono::seconds(15);
 constexpr std::uint32_t kRetryDoublings = 5;
+// For a hello that says all. Less than a scheduler waits that was started again.
+constexpr Duration kHelloMax = std::chrono::seconds(10);
+constexpr Duration kHelloAgain = std::chrono::milliseconds(50);
 constexpr std::size_t kRefusalCharactersMax = 512;
 // A connection that breaks in the wrong moment looks like a key that is refused; not so often.
 constexpr std::uint32_t kKeyRefusalsMax = 3;
@@ -150,8 +153,16 @@ void SchedulerConnection::OnClosed(const Status& status) {
     DropClient();
     owner_->OnConnectionLost(status, wait);
   });
-  control_->PostAfter("connection.retry", wait, [this, attempt, current = attempt_] {
-    if (*current == attempt && invite_) Dial();
+  const TimePoint until = control_->clock().Now() + wait + kHelloMax;
+  control_->PostAfter("connection.retry", wait, [this, attempt, until, current = attempt_] {
+    if (*current == attempt && invite_) DialOnceReady(attempt, until);
+  });
+}
+
+void SchedulerConnection::DialOnceReady(std::uint64_t attempt, TimePoint until) {
+  if (owner_->ReadyForHello() || control_->clock().Now() >= until) return Dial();
+  control_->PostAfter("connection.ready", kHelloAgain, [this, attempt, until, current = attempt_] {
+    if (*current == attempt && invite_) DialOnceReady(attempt, until);
   });
 }
 

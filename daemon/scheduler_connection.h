@@ -41,6 +41,8 @@ class SchedulerConnection {
    public:
     virtual ~Owner() = default;
     virtual control::v1::PeerMessage MakeHello() = 0;
+    // Whether a hello made now would say all that there is to say; one waits some seconds for that.
+    virtual bool ReadyForHello() const { return true; }
     virtual void OnWelcome(const control::v1::Welcome& welcome) = 0;
     // Everything after the welcome.
     virtual void OnSchedulerMessage(const control::v1::SchedulerMessage& message) = 0;
@@ -67,6 +69,7 @@ class SchedulerConnection {
   SchedulerReport report() const;
 
  private:
+  void DialOnceReady(std::uint64_t attempt, TimePoint until);
   void Dial();
   void OnMessage(const control::v1::SchedulerMessage& message);
   void OnClosed(const Status& status);

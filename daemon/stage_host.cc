@@ -527,16 +527,16 @@ void StageHost::OnFailed(Status status, const PeerId* peer) {
   if (peer == nullptr && status.code() != StatusCode::kDeadlineExceeded) return FailPlan(status);
   if (std::exchange(failed_, true)) return;
   if (peer == nullptr) return owner_->OnStageHangs(status.message());
-  owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(status, *peer));
+  owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(status, *peer, true));
 }
 
 void StageHost::OnPeerLost(const Status& status, const PeerId& peer) {
   SHOAL_ASSERT_ON(*resources_.control);
-  TellLinkBroken(status, peer);
+  TellLinkBroken(status, peer, false);
 }
 
 // Returns it for people.
-std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer) {
+std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, bool ended) {
   SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer.ToShort()},
             {"error", status.ToString()});
   control::v1::PeerMessage message;
@@ -544,6 +544,7 @@ std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer) 
   proto->set_generation(plan_.generation());
   proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
+  proto->set_ended(ended);
   owner_->Tell(std::move(message));
   std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();
   owner_->OnLinkTrouble(text);

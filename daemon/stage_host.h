@@ -101,6 +101,11 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // it is to, and tells the scheduler; `told` runs then, once. Asked again for the same step it
   // uploads what it saved.
   void Close(std::uint64_t step, bool upload, std::function<void()> told);
+  // What it keeps is not known yet: something of it still computes.
+  bool settling() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return settling_ && !held_;
+  }
   // The scheduler does not know yet what came of Close.
   bool closing() const {
     SHOAL_ASSERT_ON(*resources_.control);
@@ -173,7 +178,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnSaved(std::shared_ptr<Saved> saved);
   void UploadNext(std::shared_ptr<Saved> saved);
   void TellCheckpoint(const Saved& saved, const Status& status);
-  std::string TellLinkBroken(const Status& status, const PeerId& peer);
+  std::string TellLinkBroken(const Status& status, const PeerId& peer, bool ended);
   void FailPlan(const Status& status);
   // Runs `task` on `executor`; its result reaches `then` on control if the host still lives.
   template <typename T>

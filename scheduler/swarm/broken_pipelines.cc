@@ -22,11 +22,18 @@ BrokenPipelines::BrokenPipelines(const RunConfig& config, const RunHistory& hist
 
 std::set<std::uint32_t> BrokenPipelines::BrokenWith(const PeerId& peer) const {
   std::set<std::uint32_t> broken = broken_;
+  broken.insert(given_up_.begin(), given_up_.end());
   const Member* const member = members_.Find(peer);
   if (member != nullptr && member->placed()) {
     broken.insert(static_cast<std::uint32_t>(member->pipeline));
   }
   return broken;
+}
+
+void BrokenPipelines::CannotGoOn(const PeerId& peer) {
+  const Member* const member = members_.Find(peer);
+  if (member == nullptr || !member->placed()) return;
+  given_up_.insert(static_cast<std::uint32_t>(member->pipeline));
 }
 
 bool BrokenPipelines::MayGoOnWithout(const PeerId& peer) const {
@@ -47,6 +54,7 @@ bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
 
 void BrokenPipelines::Look() {
   if (broken_.empty() || reaction_.now() - since_ < kLostTogether) return;
+  broken_.insert(given_up_.begin(), given_up_.end());
   if (steps_.MayGoOnWithout(broken_) && !OthersMakeAPipeline()) return LeaveOut();
   broken_.clear();
   const std::string cause = cause_;

@@ -27,11 +27,16 @@ class BrokenPipelines {
                   SwarmPlan* plan, Lifecycle* lifecycle, TrainingSteps* steps, Reaction* reaction);
 
   bool MayGoOnWithout(const PeerId& peer) const;
+  // A member of the plan has given the generation up: when others go on, its pipeline does not.
+  void CannotGoOn(const PeerId& peer);
   // A member of the plan is lost, or cannot go on. False: the generation has to end for it.
   bool Take(const PeerId& peer, const std::string& cause);
   // With any event.
   void Look();
-  void GenerationEnded() { broken_.clear(); }
+  void GenerationEnded() {
+    broken_.clear();
+    given_up_.clear();
+  }
 
  private:
   std::set<std::uint32_t> BrokenWith(const PeerId& peer) const;
@@ -46,9 +51,10 @@ class BrokenPipelines {
   TrainingSteps& steps_;
   Reaction& reaction_;
 
-  std::set<std::uint32_t> broken_;  // pipelines
-  std::set<PeerId> lost_;           // who broke them
-  PeerId last_;                     // of them
+  std::set<std::uint32_t> broken_;    // pipelines
+  std::set<std::uint32_t> given_up_;  // that are broken as soon as one is
+  std::set<PeerId> lost_;             // who broke them
+  PeerId last_;                       // of them
   std::string cause_;
   TimePoint since_{};  // the last one
 };

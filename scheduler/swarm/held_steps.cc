@@ -242,16 +242,30 @@ std::size_t HeldSteps::PlacesLeft() const {
                                   : history_.hosts().size();
 }
 
+// Whether a pipeline of the newest plan is no part of it any more.
+bool HeldSteps::HasLeft(std::uint32_t pipeline) const {
+  const PipelinesCount& counting = history_.counting();
+  return counting.dealt_until > 0 && !std::ranges::binary_search(counting.pipelines, pipeline);
+}
+
+// Whether somebody is back, but not yet everybody who may hold steps that no checkpoint has.
+bool HeldSteps::AwaitsHosts() const {
+  if (members_.connected() == 0) return false;
+  const std::vector<PeerId>& hosts = history_.hosts();
+  for (std::size_t place = 0; place < hosts.size(); ++place) {
+    const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
+    const Member* const member = members_.Find(hosts[place]);
+    if (!HasLeft(pipeline) && (member == nullptr || !member->connected)) return true;
+  }
+  return false;
+}
+
 // Whether a peer that came back holds so many steps, or all but their last Apply. One whose
 // pipeline has left may have agreed on that step with others, before it was dealt out again.
 bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
   const control::v1::Held& held = member.held;
   if (held.stage() >= config_.stages) return false;
-  const PipelinesCount& counting = history_.counting();
-  if (counting.dealt_until > 0 &&
-      !std::ranges::binary_search(counting.pipelines, held.pipeline())) {
-    return false;
-  }
+  if (HasLeft(held.pipeline())) return false;
   const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
   const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
   return place < hosts.size() && hosts[place] == member.peer && member.connected &&
@@ -331,9 +345,10 @@ void HeldSteps::LookRestored() {
   const bool any = std::ranges::any_of(members_.all(), [&](const auto& entry) {
     return Counts(entry.second, entry.second.held.step());
   });
-  if (!any && !returning_since_) return;
+  // Whoever is back first may hold nothing, and be enough for a plan.
+  if (!any && !returning_since_ && !AwaitsHosts()) return;
   if (!returning_since_) returning_since_ = reaction_.now();
-  const bool late = reaction_.now() - *returning_since_ >= kRestartGrace;
+  const bool late = reaction_.now() - *returning_since_ >= kRestartGrace || !AwaitsHosts();
   std::optional<std::uint64_t> step = StepOfReturned(true);
   if (!step && late) step = StepOfReturned(false);
   if (!step && !late) {  // said once, not with every event

@@ -59,9 +59,14 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   if (broken.generation() != history_.generation() || !member.placed()) return;
   PeerId other_id;
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
+  if (broken.ended()) lifecycle_.CannotGoOn(member.peer);
   const Member* const other = members_.Find(other_id);
-  if (other == nullptr || !other->placed()) return;
-  if (!other->connected) return;  // it is lost: that says more
+  if (other == nullptr || !other->placed() || !other->connected) {
+    // It is lost, which says more: the generation has ended, or others go on.
+    if (!broken.ended() || !lifecycle_.active()) return;
+    return lifecycle_.Lost(member.peer, member.LabelWithPosition() + " cannot go on: " +
+                                            CleanText(broken.error(), kReasonCharactersMax));
+  }
   if (!plan_.Linked(member, *other)) {
     SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member.LabelWithPosition()},
               {"complains_of", other->LabelWithPosition()});
