@@ -82,7 +82,10 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
   // Which steps the stage holds.
-  bool ReadyForHello() const override { return !stage_ || !stage_->settling(); }
+  bool ReadyForHello() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return !stage_ || !stage_->settling();
+  }
   void OnWelcome(const control::v1::Welcome& welcome) override;
   void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override;
   void OnConnectionLost(const Status& status, Duration retry_in) override;

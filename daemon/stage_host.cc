@@ -128,6 +128,7 @@ void StageHost::Start() {
     if (!ref.ok()) return FailPlan(ref.status());
     artefacts.push_back(std::move(*ref));
   }
+  if (owner_->client() == nullptr) return FailPlan(Unavailable("not connected to the scheduler"));
   owner_->OnStageState(PeerState::kSyncing, "fetching weights and data");
   fetcher_.Start([owner = owner_] { return owner->client(); }, std::move(artefacts),
                  [this](Status status) { OnFetched(std::move(status)); });

@@ -25,6 +25,7 @@ constexpr Duration kTick = std::chrono::milliseconds(250);
 // After which a line that carries nothing is given up by both ends.
 constexpr Duration kSilence = std::chrono::seconds(20);
 constexpr std::size_t kPieceBytes = 1 << 20;
+constexpr double kLateMs = 3000;  // less than what counts as a hang
 
 PeerId IdOf(std::size_t number) {
   PeerId id;
@@ -259,7 +260,7 @@ WholeSwarm::~WholeSwarm() {
 
 Duration WholeSwarm::Delay(double mean_ms) {
   double ms = mean_ms * (0.5 + static_cast<double>(random_() % 1024) / 1024);
-  if (options_.late && random_() % 1000 == 0) ms *= 100;
+  if (options_.late && random_() % 1000 == 0) ms = std::max(ms, std::min(100 * ms, kLateMs));
   return std::chrono::nanoseconds(static_cast<std::int64_t>(ms * 1e6));
 }
 

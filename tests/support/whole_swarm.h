@@ -36,7 +36,7 @@ struct WholeOptions {
   std::uint64_t checkpoint_every = 10;
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32", replica = "average";
   bool slow_lines = false;  // of 0.1 to 1 MB/s, by peer; else as fast as one likes
-  bool late = false;        // now and then a task comes a hundred times later than usual
+  bool late = false;        // now and then a task comes a hundred times later, or 3 s
   double compute_ms = 20;   // of a task, on average
   unsigned seed = 1;
 };

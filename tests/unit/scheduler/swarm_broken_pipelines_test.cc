@@ -81,6 +81,68 @@ TEST_F(Broken, TheOthersGoOnWithTheStep) {
   ExpectRight(swarm);
 }
 
+control::v1::PeerMessage GaveUp(const SimPeer& of, std::uint64_t generation) {
+  control::v1::PeerMessage message;
+  message.mutable_link_broken()->set_generation(generation);
+  message.mutable_link_broken()->set_peer(of.id.key.data(), of.id.key.size());
+  message.mutable_link_broken()->set_error("nothing came");
+  message.mutable_link_broken()->set_ended(true);
+  return message;
+}
+
+// The scheduler waited for good for the step of a pipeline whose members had given the generation
+// up, as they waited for one that was lost.
+TEST_F(Broken, WhoGaveTheGenerationUpIsNotCountedOn) {
+  SimSwarm swarm(Long(2, 30), 611);
+  Begin(&swarm, 4);
+  const std::size_t victim = PeerAt(&swarm, 4, 1, 0), other = PeerAt(&swarm, 4, 0, 0);
+  swarm.Say(other, GaveUp(swarm.Peer(victim), 1));
+  swarm.RunFor(std::chrono::milliseconds(300));
+  swarm.Kill(victim);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+TEST_F(Broken, WhoGivesTheGenerationUpLateIsNotCountedOn) {
+  SimSwarm swarm(Long(2, 30), 612);
+  Begin(&swarm, 4);
+  const std::size_t victim = PeerAt(&swarm, 4, 1, 0), other = PeerAt(&swarm, 4, 0, 0);
+  swarm.Kill(victim);
+  swarm.RunFor(std::chrono::seconds(2));
+  ASSERT_EQ(swarm.View().generation, 1u);
+  swarm.Say(other, GaveUp(swarm.Peer(victim), 1));
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+// It was remembered, and the next plan has no such pipeline.
+TEST_F(Broken, WhoGaveUpAGenerationThatHasEndedCountsInTheNext) {
+  SimSwarm swarm(Long(3, 30), 613);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }));
+  const std::size_t victim = PeerAt(&swarm, 6, 2, 0), left = PeerAt(&swarm, 6, 2, 1);
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(4)));
+  swarm.Say(left, GaveUp(swarm.Peer(victim), 1));
+  swarm.backward_end = [this](int) { return work_; };
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  swarm.RunFor(std::chrono::seconds(5));
+  swarm.Kill(PeerAt(&swarm, 6, 1, 0));
+  swarm.RunFor(std::chrono::seconds(2));
+  EXPECT_EQ(swarm.View().generation, 2u);
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
 TEST_F(Broken, AShortStepBeginsAnewInPlace) {
   SimSwarm swarm(Long(3, 30), 602);
   for (int i = 0; i < 6; ++i) swarm.AddPeer();
