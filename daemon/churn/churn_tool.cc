@@ -79,8 +79,9 @@ void AddOptions(CLI::App* app, Asked* asked) {
   app->add_option("--rows", s.train_rows, "Samples of the data")
       ->check(CLI::Range(1, 10'000'000))
       ->capture_default_str();
-  app->add_option("--checkpoint-every", s.checkpoint_every, "Steps between checkpoints")
-      ->check(CLI::Range(1, 1'000'000))
+  app->add_option("--checkpoint-every", s.checkpoint_every,
+                  "Steps between checkpoints; 0: chosen as in a run")
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   app->add_option("--rank", s.rank, "Of powersgd, the pipelines' exchange")
       ->check(CLI::Range(1, 256))

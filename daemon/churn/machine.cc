@@ -292,6 +292,8 @@ void Machine::StepDone(std::uint64_t generation, std::uint64_t step, double seco
 
 void Machine::OnReduce(const control::v1::Reduce& reduce) {
   if (reduce.generation() != generation_ || stage_ < 0 || reduce.step() != applied_) return;
+  const auto plan = plans_.find(applied_);
+  exchanged_ = plan == plans_.end() ? 0 : plan->second.amendment();
   owner_.BeginExchange(this, reduce);
 }
 
@@ -301,6 +303,7 @@ void Machine::ExchangeDone(std::uint64_t generation, std::uint64_t step) {
   PeerMessage message;
   message.mutable_sync_done()->set_generation(generation);
   message.mutable_sync_done()->set_step(step);
+  message.mutable_sync_done()->set_amendment(exchanged_);
   message.mutable_sync_done()->set_squared_norm(4.0 + stage_);
   owner_.Say(this, std::move(message));
 }

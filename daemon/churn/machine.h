@@ -103,6 +103,7 @@ class Machine {
   int pipeline_ = -1, stage_ = -1;
   std::uint64_t applied_ = 0;
   bool holds_ = false, synced_ = false, busy_ = false;
+  std::uint32_t exchanged_ = 0;  // amendment of the step whose gradients it exchanges
   bool shadow_ = false;
   int uploads_ = 0;          // of checkpoints, under way
   double missing_ = 0;       // bytes of a shadow's state
