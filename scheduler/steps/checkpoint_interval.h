@@ -23,7 +23,7 @@ class CheckpointInterval {
   static constexpr std::uint64_t kFirstSteps = 10;
   // A checkpoint is on its way for at most this share of the time, whatever the optimum is: so much
   // of a line's upload, and of a disk's life, is theirs.
-  static constexpr double kShareMax = 0.25;
+  static constexpr double kShareMax = 0.5;
   // Even where they cost nothing: for the disks.
   static constexpr double kSecondsMin = 10;
   // How often steps are lost is measured; in the beginning as if one time this long lay behind.

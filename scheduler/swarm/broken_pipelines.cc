@@ -30,10 +30,11 @@ std::set<std::uint32_t> BrokenPipelines::BrokenWith(const PeerId& peer) const {
   return broken;
 }
 
-void BrokenPipelines::CannotGoOn(const PeerId& peer) {
+bool BrokenPipelines::CannotGoOn(const PeerId& peer) {
   const Member* const member = members_.Find(peer);
-  if (member == nullptr || !member->placed()) return;
+  if (member == nullptr || !member->placed()) return false;
   given_up_.insert(static_cast<std::uint32_t>(member->pipeline));
+  return !broken_.empty();
 }
 
 bool BrokenPipelines::MayGoOnWithout(const PeerId& peer) const {

@@ -28,7 +28,8 @@ class BrokenPipelines {
 
   bool MayGoOnWithout(const PeerId& peer) const;
   // A member of the plan has given the generation up: when others go on, its pipeline does not.
-  void CannotGoOn(const PeerId& peer);
+  // True: that they do is about to be decided.
+  bool CannotGoOn(const PeerId& peer);
   // A member of the plan is lost, or cannot go on. False: the generation has to end for it.
   bool Take(const PeerId& peer, const std::string& cause);
   // With any event.

@@ -47,8 +47,9 @@ class Lifecycle {
     virtual bool GoOnWithout(const PeerId& peer, const std::string& cause) {
       return static_cast<void>(peer), static_cast<void>(cause), false;
     }
-    // A member of the running step cannot go on with it, whoever is left out.
-    virtual void CannotGoOn(const PeerId& peer) { static_cast<void>(peer); }
+    // A member of the running step cannot go on with it, whoever is left out. True: that goes into
+    // what is being decided of others.
+    virtual bool CannotGoOn(const PeerId& peer) { return static_cast<void>(peer), false; }
     // Whether they would.
     virtual bool MayGoOnWithout(const PeerId& peer) const { return static_cast<void>(peer), false; }
     // The generation in progress has ended: the run is paused. `reason` is for people.
@@ -105,9 +106,7 @@ class Lifecycle {
   bool GoesOnWithout(const PeerId& peer, const std::string& cause) {
     return state_ == RunState::kTraining && owner_.GoOnWithout(peer, cause);
   }
-  void CannotGoOn(const PeerId& peer) {
-    if (active()) owner_.CannotGoOn(peer);
-  }
+  bool CannotGoOn(const PeerId& peer) { return active() && owner_.CannotGoOn(peer); }
   bool MayGoOnWithout(const PeerId& peer) const {
     return state_ == RunState::kTraining && owner_.MayGoOnWithout(peer);
   }

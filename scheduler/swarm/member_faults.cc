@@ -59,7 +59,7 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   if (broken.generation() != history_.generation() || !member.placed()) return;
   PeerId other_id;
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
-  if (broken.ended()) lifecycle_.CannotGoOn(member.peer);
+  if (broken.ended() && lifecycle_.CannotGoOn(member.peer)) return;
   const Member* const other = members_.Find(other_id);
   if (other == nullptr || !other->placed() || !other->connected) {
     // It is lost, which says more: the generation has ended, or others go on.

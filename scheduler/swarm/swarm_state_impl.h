@@ -89,7 +89,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   bool GoOnWithout(const PeerId& peer, const std::string& cause) override {
     return broken_.Take(peer, cause);
   }
-  void CannotGoOn(const PeerId& peer) override { broken_.CannotGoOn(peer); }
+  bool CannotGoOn(const PeerId& peer) override { return broken_.CannotGoOn(peer); }
   bool MayGoOnWithout(const PeerId& peer) const override { return broken_.MayGoOnWithout(peer); }
   void GenerationEnded(const std::string& reason) override;
   void Finish();
