@@ -287,7 +287,7 @@ TEST(WholeSim, ManyPeersWait) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, WholeSimFaults,
-                         testing::Range(std::size_t{0}, FromEnvironment("SHOAL_SEEDS", 5)));
+                         testing::Range(std::size_t{0}, FromEnvironment("SHOAL_SEEDS", 4)));
 
 }  // namespace
 }  // namespace shoal::test_support
