@@ -113,10 +113,12 @@ bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   return true;
 }
 
-void PeerNode::HandOver(std::function<void()> done) {
+bool PeerNode::HandOver(std::function<void()> done) {
   SHOAL_ASSERT_ON(*control_);
   handed_over_ = std::move(done);
-  if (!BeginHandover(Handover::kStop, "its shoald is told to end")) handed_over_();
+  const bool waits = BeginHandover(Handover::kStop, "its shoald is told to end");
+  if (!waits) handed_over_();
+  return waits;
 }
 
 void PeerNode::FinishHandover() {

@@ -190,7 +190,7 @@ PeerDaemon::~PeerDaemon() {
 void PeerDaemon::HandOver() {
   auto done = std::make_shared<std::promise<void>>();
   control_->Post("daemon.hand_over", [this, done] {
-    node_->HandOver([done] { done->set_value(); });
+    if (!node_->HandOver([done] { done->set_value(); })) return;
     SHOAL_LOG(kInfo, "daemon", "handover", {"at_most", FormatDuration(kStopHandoverMax)},
               {"hint", "a second Ctrl-C ends shoald at once"});
   });

@@ -60,9 +60,9 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   // Leaves the run in order: tells the scheduler, ends the stage. `stopped` comes once the farewell
   // had time to leave the machine; Close follows.
   void Stop(std::function<void()> stopped);
-  // Before that: lets the run save its steps, if this peer trains. `done` comes then, at once if
-  // there is nothing to save.
-  void HandOver(std::function<void()> done);
+  // Before that: lets the run save its steps, if this peer trains. `done` comes then. False: there
+  // is nothing to save; it came at once.
+  bool HandOver(std::function<void()> done);
   // Ends stage and connection without a word, as the end of the process does.
   void Close();
 

@@ -52,6 +52,11 @@ void CheckpointInterval::End(TimePoint now) {
 
 void CheckpointInterval::Drop() { begun_.reset(); }
 
+void CheckpointInterval::ForgetSteps() {
+  before_s_ = UsualSeconds();
+  usual_.clear();
+}
+
 std::uint64_t CheckpointInterval::Steps(const Losses& losses) const {
   const double step_s = UsualSeconds();
   if (!cost_s_ || step_s <= 0) return kFirstSteps;
@@ -65,7 +70,7 @@ std::uint64_t CheckpointInterval::Steps(const Losses& losses) const {
 }
 
 double CheckpointInterval::UsualSeconds() const {
-  if (usual_.empty()) return 0;
+  if (usual_.empty()) return before_s_;
   std::vector<double> sorted(usual_.begin(), usual_.end());
   const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
   std::ranges::nth_element(sorted, middle);

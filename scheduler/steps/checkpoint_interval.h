@@ -35,8 +35,8 @@ class CheckpointInterval {
   void Begin(TimePoint now);
   void End(TimePoint now);
   void Drop();
-  // Steps take another time from now on: another plan.
-  void ForgetSteps() { usual_.clear(); }
+  // Steps take another time from now on, by another plan; as long as before until one is known.
+  void ForgetSteps();
 
   // What the run went through, in steps: all that were applied, also those that were lost, and how
   // often some were.
@@ -49,6 +49,7 @@ class CheckpointInterval {
  private:
   double UsualSeconds() const;  // of a step while nothing is saved; 0: not known
 
+  double before_s_ = 0;                   // of a usual step of the plan before
   std::deque<double> usual_;              // seconds of the newest such steps
   std::optional<TimePoint> begun_;        // of the oldest under way
   double slower_s_ = 0;                   // what steps took longer since

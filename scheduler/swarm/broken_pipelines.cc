@@ -82,6 +82,7 @@ bool BrokenPipelines::OthersMakeAPipeline() const {
 
 void BrokenPipelines::LeaveOut() {
   const std::set<std::uint32_t> broken = std::exchange(broken_, {});
+  given_up_.clear();  // they are among them, and leave once
   SHOAL_LOG(kInfo, "scheduler", "pipelines.left_out", {"step", history_.step()},
             {"pipelines", broken.size()}, {"cause", cause_});
   control::v1::SchedulerMessage message;

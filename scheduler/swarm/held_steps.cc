@@ -248,9 +248,8 @@ bool HeldSteps::HasLeft(std::uint32_t pipeline) const {
   return counting.dealt_until > 0 && !std::ranges::binary_search(counting.pipelines, pipeline);
 }
 
-// Whether somebody is back, but not yet everybody who may hold steps that no checkpoint has.
+// Whether somebody is not back who may hold steps that no checkpoint has.
 bool HeldSteps::AwaitsHosts() const {
-  if (members_.connected() == 0) return false;
   const std::vector<PeerId>& hosts = history_.hosts();
   for (std::size_t place = 0; place < hosts.size(); ++place) {
     const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
@@ -346,7 +345,8 @@ void HeldSteps::LookRestored() {
     return Counts(entry.second, entry.second.held.step());
   });
   // Whoever is back first may hold nothing, and be enough for a plan.
-  if (!any && !returning_since_ && !AwaitsHosts()) return;
+  const bool first = members_.connected() > 0 && AwaitsHosts();
+  if (!any && !returning_since_ && !first) return;
   if (!returning_since_) returning_since_ = reaction_.now();
   const bool late = reaction_.now() - *returning_since_ >= kRestartGrace || !AwaitsHosts();
   std::optional<std::uint64_t> step = StepOfReturned(true);

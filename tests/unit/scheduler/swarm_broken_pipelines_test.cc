@@ -121,6 +121,25 @@ TEST_F(Broken, WhoGivesTheGenerationUpLateIsNotCountedOn) {
   ExpectRight(swarm);
 }
 
+TEST_F(Broken, APipelineThatGaveUpLeavesOnce) {
+  SimSwarm swarm(Long(4, 30), 614);
+  Begin(&swarm, 8);
+  const std::size_t first = PeerAt(&swarm, 8, 1, 0), other = PeerAt(&swarm, 8, 0, 0);
+  const std::size_t second = PeerAt(&swarm, 8, 2, 0), left = PeerAt(&swarm, 8, 3, 0);
+  swarm.Say(other, GaveUp(swarm.Peer(first), 1));
+  swarm.RunFor(std::chrono::milliseconds(300));
+  swarm.Kill(first);
+  swarm.Kill(PeerAt(&swarm, 8, 0, 1));  // what is left makes no pipeline
+  swarm.Kill(other);
+  swarm.RunFor(std::chrono::seconds(2));
+  ASSERT_EQ(swarm.Peer(left).plans.at(3).gone_size(), 2);
+  swarm.Kill(second);
+  swarm.RunFor(std::chrono::seconds(2));
+  ASSERT_EQ(swarm.View().generation, 1u);
+  ASSERT_EQ(swarm.Peer(left).plans.at(3).gone_size(), 1);
+  EXPECT_EQ(swarm.Peer(left).plans.at(3).gone(0), 2u);
+}
+
 // It was remembered, and the next plan has no such pipeline.
 TEST_F(Broken, WhoGaveUpAGenerationThatHasEndedCountsInTheNext) {
   SimSwarm swarm(Long(3, 30), 613);
