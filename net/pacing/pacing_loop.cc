@@ -49,15 +49,17 @@ void PacingLoop::Start() {
 
 void PacingLoop::Tick() {
   running_ = false;
+  const TimePoint began = executor_->clock().Now();
   std::optional<std::vector<LinkPulse>> pulses;
   {
     MutexLock lock(mutex_);
     if (pulses_) pulses = pulses_(probe_);
   }
   if (!pulses) return;
-  const PaceSample sample = Look(*pulses);
+  PaceSample sample = Look(*pulses);
+  sample.took = executor_->clock().Now() - began;
   if (pace_) {
-    upload_->SetPace(pacer_.Update(executor_->clock().Now(), sample));
+    upload_->SetPace(pacer_.Update(began, sample));
     {
       MutexLock lock(mutex_);
       line_ = pacer_.line();

@@ -42,6 +42,9 @@ constexpr double kDisproved = 0.7;
 constexpr double kBurstGrowth = 0.05;
 constexpr double kBurstAheadMax = 2;
 constexpr Duration kBurstWindow = milliseconds(75);
+// A router that was idle passes about this much at once (its token bucket). Where a line is told
+// by a burst, so many of the burst's bytes may be no rate.
+constexpr double kBucketBytes = 64 * 1024;
 // A connection that still starts slowly delivers so many times what it did a lag before. What waits
 // then, waits for processors: no line is full yet.
 constexpr double kStarting = 1.25;
@@ -81,24 +84,25 @@ Duration UploadPacer::Target() const {
   return FromSeconds(kTargetSeconds + chunk);
 }
 
-double UploadPacer::DeliveredRate(TimePoint now) const {
+double UploadPacer::DeliveredRate() const {
   // The first one's bytes were delivered before it.
   std::uint64_t bytes = 0;
   for (std::size_t i = 1; i < seen_.size(); ++i) bytes += seen_[i].delivered_bytes;
-  const double span = Seconds(now - seen_.front().at);
+  const double span = Seconds(seen_.back().until - seen_.front().from);
   return span > 0 ? static_cast<double>(bytes) / span : 0;
 }
 
-// The most that arrived within a burst.
-double UploadPacer::BurstRate() const {
-  double most = 0;
+UploadPacer::Burst UploadPacer::FastestBurst() const {
+  Burst most;
   for (std::size_t first = 0; first < seen_.size(); ++first) {
     std::uint64_t bytes = 0;
     for (std::size_t i = first + 1; i < seen_.size(); ++i) {
       bytes += seen_[i].seen_bytes;
-      const Duration span = seen_[i].at - seen_[first].at;
+      const Duration span = seen_[i].until - seen_[first].from;
       if (span < kBurstWindow) continue;
-      most = std::max(most, static_cast<double>(bytes) / Seconds(span));
+      const auto arrived = static_cast<double>(bytes);
+      most.rate = std::max(most.rate, arrived / Seconds(span));
+      most.line = std::max(most.line, (arrived - kBucketBytes) / Seconds(span));
       break;
     }
   }
@@ -111,11 +115,12 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
     round_trip_ = sample.round_trip;
     queue = std::min(*queue, sample.one_way_queue.value_or(*queue));
   }
-  seen_.push_back({now, queue, sample.delivered_bytes, sample.limited, sample.seen_bytes});
+  seen_.push_back(
+      {now, now + sample.took, queue, sample.delivered_bytes, sample.limited, sample.seen_bytes});
   if (!sample.queue) emptied_at_ = now;
   const Duration lag = Lag();
-  while (seen_.size() > 2 && now - seen_[1].at >= lag) seen_.pop_front();
-  const bool whole = now - seen_.front().at >= lag;
+  while (seen_.size() > 2 && now - seen_[1].from >= lag) seen_.pop_front();
+  const bool whole = now - seen_.front().from >= lag;
   const bool busy = std::all_of(seen_.begin(), seen_.end(),
                                 [](const Seen& seen) { return seen.queue.has_value(); });
   if (whole && busy && now - changed_at_ >= lag) Adjust(now);
@@ -141,8 +146,9 @@ void UploadPacer::GrowBetweenBursts(TimePoint now) {
   }
   if (rate_ == 0 || !limited || !empty || (!waited && rate_ > kSeenRate)) return;
   changed_at_ = now;
-  line_ = std::max(line_, std::min(BurstRate(), rate_));
-  known_ = std::max(known_, line_);
+  const Burst burst = FastestBurst();
+  line_ = std::max(line_, std::min(burst.line, rate_));
+  known_ = std::max(known_, std::min(burst.rate, rate_));
   const double most = std::max(kSeenRate, kBurstAheadMax * known_);
   rate_ = std::max(rate_, std::min(most, rate_ * (1 + (waited ? kBurstGrowth : kGrowthMax))));
 }
@@ -161,7 +167,7 @@ void UploadPacer::Adjust(TimePoint now) {
     Drain(now, shortest);
     return;
   }
-  const double delivered = DeliveredRate(now);
+  const double delivered = DeliveredRate();
   const double before = std::exchange(delivered_, delivered);
   if (rate_ == 0 && delivered > kStarting * before) return;
   if (std::max(rate_, delivered) > kRateMax) {

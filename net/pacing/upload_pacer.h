@@ -42,13 +42,15 @@ struct PaceSample {
   bool limited = false;               // something waited for the pace
   // Of them those that were seen to arrive. The others, uploads that are no links, are an estimate.
   std::uint64_t seen_bytes = 0;
+  // From the first of these figures to the last: the thread may have waited for a processor.
+  Duration took{};
 };
 
 // Thread: one at a time.
 class UploadPacer {
  public:
-  // To be called every 20 to 100 ms. The pace for the time until the next call; 0: none yet, the
-  // line was never full.
+  // To be called every 20 to 100 ms. `now`: when the first of the sample's figures was taken. The
+  // pace for the time until the next call; 0: none yet, the line was never full.
   BitsPerSecond Update(TimePoint now, const PaceSample& sample);
 
   BitsPerSecond pace() const { return pace_of(rate_); }
@@ -57,7 +59,7 @@ class UploadPacer {
 
  private:
   struct Seen {
-    TimePoint at;
+    TimePoint from, until;
     std::optional<Duration> queue;
     std::uint64_t delivered_bytes;
     bool limited;
@@ -67,8 +69,13 @@ class UploadPacer {
 
   // How long it takes until a change is seen in the samples.
   Duration Lag() const;
-  double DeliveredRate(TimePoint now) const;
-  double BurstRate() const;
+  double DeliveredRate() const;
+  // The most that arrived within a burst, in bytes per second, and what of that the line takes for
+  // sure.
+  struct Burst {
+    double rate = 0, line = 0;
+  };
+  Burst FastestBurst() const;
   Duration Target() const;
   void Adjust(TimePoint now);
   void Drain(TimePoint now, Duration queue);

@@ -367,6 +367,24 @@ TEST(UploadPacer, ShortBurstsDoNotRaiseWhatTheLineTakes) {
   }
 }
 
+// The bucket's bytes are no rate, also where the burst goes on after them.
+TEST(UploadPacer, BurstsLongerThanTheBucketDoNotRaiseWhatTheLineTakes) {
+  for (const double bucket : {32'000, 64'000}) {
+    for (const int burst_bytes : {150'000, 220'000, 300'000, 400'000}) {
+      SCOPED_TRACE(testing::Message() << "bursts of " << burst_bytes << " into " << bucket);
+      Line line(20, milliseconds(11));
+      line.Run(seconds(8));
+      line.set_bucket(bucket);
+      for (int i = 0; i < 200; ++i) {
+        line.RunBurst(burst_bytes);
+        line.Run(milliseconds(280), 0);
+      }
+      EXPECT_NEAR(line.line_mbit(), 20, 1);
+      EXPECT_LT(line.pace_mbit(), 50);
+    }
+  }
+}
+
 TEST(UploadPacer, ShortBurstsAreNotHeldDownForEver) {
   // What looked like a full line were processors, for so long that nothing else was known.
   for (const int rtt : {1, 41, 101}) {
