@@ -96,7 +96,7 @@ std::string PeerNode::KeepSettings() {
 // False: nothing is to be handed over, or nobody is there to take it.
 bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   SHOAL_ASSERT_ON(*control_);
-  const bool closing = stage_ && stage_->closing();  // goes when that is told
+  const bool closing = stage_ && (stage_->closing() || Uploads());  // goes when that is done
   if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
   const bool asked = handover_ != Handover::kNone;
   handover_ = how;

@@ -11,6 +11,8 @@ namespace {
 
 constexpr Duration kHoldMax = std::chrono::minutes(10);
 constexpr std::size_t kHeldLosses = 256;  // as many as the scheduler takes
+// Who is asked to upload what it saved hears that soon after it said so.
+constexpr Duration kUploadAskedWithin = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -48,8 +50,19 @@ void PeerNode::OnAbort(const control::v1::Abort& abort) {
   HoldStage();
   if (abort.has_apply()) stage_->ApplyHeld(abort.apply());
   if (!abort.save()) return;
-  stage_->Close(abort.hold_step(), abort.upload(),
-                [this] { control_->Post("daemon.closed", [this] { FinishHandover(); }); });
+  closed_ = abort.generation();
+  stage_->Close(abort.hold_step(), [this] {
+    // What it saved it may be asked for next.
+    control_->PostAfter("daemon.closed", kUploadAskedWithin, [this] {
+      if (!Uploads()) FinishHandover();
+    });
+  });
+}
+
+// Whether the scheduler waits for what this peer saved of the generation that ended.
+bool PeerNode::Uploads() const {
+  SHOAL_ASSERT_ON(*control_);
+  return stage_ && stage_->plan().generation() == closed_ && offer_ && offer_->busy();
 }
 
 // The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One

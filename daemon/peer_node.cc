@@ -76,6 +76,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
   connection_->Tell(std::move(message));
   EndStage();
   offer_.reset();
+  lost_offer_.reset();
   // A moment for the farewell to leave the machine.
   control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50),
                       [this, stopped = std::move(stopped)] {
@@ -89,6 +90,7 @@ void PeerNode::Close() {
   SHOAL_ASSERT_ON(*control_);
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
+  lost_offer_.reset();
   stage_.reset();
   connection_.reset();
 }
@@ -148,6 +150,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
 void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
   SHOAL_ASSERT_ON(*control_);
   offer_.reset();
+  lost_offer_.reset();
   ++heartbeat_round_;
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return EndStage();
   if (handover_ != Handover::kNone || (stage_ && stage_->prepares())) EndStage();
@@ -339,13 +342,19 @@ void PeerNode::OnWantArtefacts(const control::v1::WantArtefacts& want) {
   for (const control::v1::ArtefactRef& file : want.files()) {
     if (auto ref = ToRef(file); ref.ok()) artefacts.push_back(*std::move(ref));
   }
-  offer_ = std::make_unique<ArtefactOffer>(control_, store_, content_);
-  offer_->Start([this] { return connection_->client(); }, std::move(artefacts),
-                [this] {
-                  control::v1::PeerMessage message;
-                  message.mutable_artefacts_offered();
-                  connection_->Tell(std::move(message));
-                });
+  auto& offer = want.request() == 0 ? lost_offer_ : offer_;
+  if (!offer) offer = std::make_unique<ArtefactOffer>(control_, store_, content_);
+  offer->Start([this] { return connection_->client(); }, std::move(artefacts),
+               [this, request = want.request()](const Status& status) {
+                 control::v1::PeerMessage message;
+                 message.mutable_artefacts_offered()->set_request(request);
+                 if (!status.ok()) {
+                   message.mutable_artefacts_offered()->set_error(status.ToString());
+                 }
+                 connection_->Tell(std::move(message));
+                 const bool closed = stage_ && stage_->plan().generation() == closed_;
+                 if (request > 0 && closed && !stage_->closing()) FinishHandover();
+               });
 }
 
 void PeerNode::OnRunStatus(const control::v1::RunStatus& status) {

@@ -132,6 +132,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   Result<net::CommandResult> Leave(bool now);
   std::string KeepSettings();
   bool BeginHandover(Handover how, const std::string& reason);
+  bool Uploads() const;
   void FinishHandover();
 
   // ---- peer_membership.cc ----
@@ -161,7 +162,8 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   net::LinkHub* const hub_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<StageHost> stage_;
-  std::unique_ptr<ArtefactOffer> offer_;
+  std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
+  std::uint64_t closed_ = 0;                           // the generation that was to be saved last
 
   // State below lives on control.
   SettingsOverlay overlay_;

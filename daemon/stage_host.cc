@@ -78,11 +78,9 @@ Status StageHost::Loaded::MakeModel(const model::ModelSpec& spec, model::StageOp
 
 struct StageHost::Saved {
   std::uint64_t step = 0;  // steps applied
-  bool upload = false;
   std::vector<storage::ArtefactRef> files;
   std::vector<std::string> paths;
   std::vector<RunId> runs;  // that have checkpoints here
-  std::size_t uploaded = 0;
 };
 
 StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1::Plan plan,
@@ -249,10 +247,8 @@ void StageHost::OnApply(const control::v1::Apply& apply) {
   if (!runner_) return;
   steps_.OnOrder(apply);
   last_apply_ = apply;
-  for (const auto clear : {&control::v1::Apply::clear_checkpoint, &control::v1::Apply::clear_upload,
-                           &control::v1::Apply::clear_check_weights}) {
-    (*last_apply_.*clear)();
-  }
+  last_apply_->clear_checkpoint();
+  last_apply_->clear_check_weights();
   runner_->OnApply(ToApplyOrder(apply));
 }
 
@@ -355,16 +351,15 @@ void StageHost::OnModelApplied(std::uint64_t step) {
       resources_.compute, "stage.checksum",
       [loaded = loaded_] { return loaded->model->WeightChecksum(); },
       [this, step](std::uint64_t checksum) { steps_.OnChecksum(step, checksum); });
-  if (order->checkpoint()) SaveCheckpoint(step + 1, order->upload());
+  if (order->checkpoint()) SaveCheckpoint(step + 1);
 }
 
-void StageHost::Save(std::uint64_t step, bool upload, std::function<void(SaveOutcome)> then) {
+void StageHost::Save(std::uint64_t step, std::function<void(SaveOutcome)> then) {
   const RunId run{plan_.config().run()};
   const int keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
   Run<SaveOutcome>(
       resources_.compute, "checkpoint.save",
-      [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep,
-       upload]() -> SaveOutcome {
+      [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep]() -> SaveOutcome {
         SHOAL_ASSIGN_OR_RETURN(
             const storage::Checkpoint checkpoint,
             checkpoints->Save(
@@ -373,7 +368,6 @@ void StageHost::Save(std::uint64_t step, bool upload, std::function<void(SaveOut
                 keep));
         auto saved = std::make_shared<Saved>();
         saved->step = step;
-        saved->upload = upload;
         for (const storage::StoredRun& kept : checkpoints->Runs()) saved->runs.push_back(kept.run);
         for (const storage::ArtefactRef& file : checkpoint.files) {
           if (!EndsWith(file.name, kWeightSuffix)) continue;
@@ -387,8 +381,8 @@ void StageHost::Save(std::uint64_t step, bool upload, std::function<void(SaveOut
       std::move(then));
 }
 
-void StageHost::SaveCheckpoint(std::uint64_t step, bool upload) {
-  Save(step, upload, [this, step](const SaveOutcome& saved) {
+void StageHost::SaveCheckpoint(std::uint64_t step) {
+  Save(step, [this, step](const SaveOutcome& saved) {
     steps_.OnSaved(step - 1, [this, step, saved] { OnOutcome(step, saved); });
   });
 }
@@ -400,15 +394,14 @@ void StageHost::OnOutcome(std::uint64_t step, const SaveOutcome& saved) {
   TellCheckpoint(failed, saved.status());
 }
 
-void StageHost::Close(std::uint64_t step, bool upload, std::function<void()> told) {
+void StageHost::Close(std::uint64_t step, std::function<void()> told) {
   SHOAL_ASSERT_ON(*resources_.control);
   failed_ = true;  // nothing else is worth a report
   if (closing_ && closing_->step == step) {
-    if (!upload || std::exchange(closing_->upload, true) || !closing_->saved) return;
-    closing_->saved->upload = true;
-    return UploadNext(closing_->saved);
+    if (closing_->saved) TellCheckpoint(*closing_->saved, Status::Ok());
+    return;
   }
-  closing_ = Closing{step, upload, nullptr, std::move(told)};
+  closing_ = Closing{step, nullptr, std::move(told)};
   Settle();
 }
 
@@ -445,14 +438,11 @@ void StageHost::OnSettled(const Result<std::uint64_t>& held) {
     return OnOutcome(step, FailedPrecondition("its stage is that of " + std::to_string(*held) +
                                               " steps, not of " + std::to_string(step)));
   }
-  Save(step, closing_->upload, [this, step](const SaveOutcome& saved) {
-    if (saved.ok() && closing_) (*saved)->upload = closing_->upload;  // asked for meanwhile
-    OnOutcome(step, saved);
-  });
+  Save(step, [this, step](const SaveOutcome& saved) { OnOutcome(step, saved); });
 }
 
-// The files become blobs of the content store too (hard links), so that resuming from this
-// checkpoint fetches nothing.
+// The files become blobs of the content store too (hard links): for uploads, and so that resuming
+// from this checkpoint fetches nothing.
 void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
   std::vector<storage::ContentHash> keep = previous_checkpoint_;
   previous_checkpoint_.clear();
@@ -470,33 +460,8 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
         return KeepCheckpoint({saved->paths, keep, saved->runs}, content, deltas);
       },
       [this, saved](Status status) {
-        if (closing_ && closing_->step == saved->step) closing_->saved = saved;
-        if (!status.ok() || !saved->upload) return TellCheckpoint(*saved, status);
-        UploadNext(saved);
-      });
-}
-
-void StageHost::UploadNext(std::shared_ptr<Saved> saved) {
-  if (saved->uploaded == saved->files.size()) return TellCheckpoint(*saved, Status::Ok());
-  if (owner_->client() == nullptr) return;  // the run is being aborted
-  const storage::ArtefactRef& file = saved->files[saved->uploaded];
-  auto mapped = MappedFile::Open(saved->paths[saved->uploaded]);
-  if (!mapped.ok()) return TellCheckpoint(*saved, mapped.status());
-  const auto& digest = file.hash.digest;
-  owner_->client()->Upload(
-      std::string(reinterpret_cast<const char*>(digest.data()), digest.size()), file.size,
-      [mapped = *mapped](std::uint64_t offset, std::size_t size) -> Result<std::string> {
-        const auto bytes = mapped->bytes();
-        if (offset > bytes.size()) return OutOfRange("upload behind the end of the file");
-        const auto part = bytes.subspan(offset, std::min<std::size_t>(size, bytes.size() - offset));
-        return std::string(reinterpret_cast<const char*>(part.data()), part.size());
-      },
-      [this, alive = alive_, saved](Status status) {
-        if (!*alive) return;
-        SHOAL_ASSERT_ON(*resources_.control);
-        if (!status.ok()) return TellCheckpoint(*saved, status);
-        ++saved->uploaded;
-        UploadNext(saved);
+        if (status.ok() && closing_ && closing_->step == saved->step) closing_->saved = saved;
+        TellCheckpoint(*saved, status);
       });
 }
 
@@ -509,7 +474,7 @@ void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
     proto->set_error(status.ToString());
     SHOAL_LOG(kError, "daemon", "checkpoint.failed", {"step", saved.step},
               {"error", status.ToString()});
-  } else if (saved.upload) {
+  } else {
     for (const storage::ArtefactRef& file : saved.files) {
       control::v1::ArtefactRef* ref = proto->add_files();
       ref->set_name(file.name);

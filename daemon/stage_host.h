@@ -1,5 +1,5 @@
 // StageHost: this peer's stage for one generation of the plan: fetches what the stage needs, loads
-// the model, runs the StageRunner, saves and uploads checkpoints.
+// the model, runs the StageRunner, saves checkpoints.
 
 #ifndef SHOAL_DAEMON_STAGE_HOST_H_
 #define SHOAL_DAEMON_STAGE_HOST_H_
@@ -97,10 +97,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
     SHOAL_ASSERT_ON(*resources_.control);
     return held_ && held_->ok() ? std::optional(**held_) : std::nullopt;
   }
-  // The generation has ended: saves the stage as it is after `step` applied steps, uploads that if
-  // it is to, and tells the scheduler; `told` runs then, once. Asked again for the same step it
-  // uploads what it saved.
-  void Close(std::uint64_t step, bool upload, std::function<void()> told);
+  // The generation has ended: saves the stage as it is after `step` applied steps, and tells the
+  // scheduler; `told` runs then, once. Asked again for the same step it tells what it saved.
+  void Close(std::uint64_t step, std::function<void()> told);
   // What it keeps is not known yet: something of it still computes.
   bool settling() const {
     SHOAL_ASSERT_ON(*resources_.control);
@@ -169,14 +168,13 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void AwaitRoundTrips(TimePoint until);
   using SaveOutcome = Result<std::shared_ptr<Saved>>;
   // `step`: applied ones.
-  void Save(std::uint64_t step, bool upload, std::function<void(SaveOutcome)> then);
-  void SaveCheckpoint(std::uint64_t step, bool upload);
+  void Save(std::uint64_t step, std::function<void(SaveOutcome)> then);
+  void SaveCheckpoint(std::uint64_t step);
   void Settle();
   void OnSettled(const Result<std::uint64_t>& held);
   Status CanGoOnWith(const StageHost& former) const;
   void OnOutcome(std::uint64_t step, const SaveOutcome& saved);
   void OnSaved(std::shared_ptr<Saved> saved);
-  void UploadNext(std::shared_ptr<Saved> saved);
   void TellCheckpoint(const Saved& saved, const Status& status);
   std::string TellLinkBroken(const Status& status, const PeerId& peer, bool ended);
   void FailPlan(const Status& status);
@@ -201,7 +199,6 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::vector<storage::ContentHash> previous_checkpoint_;
   struct Closing {
     std::uint64_t step = 0;
-    bool upload = false;
     std::shared_ptr<Saved> saved;  // once it is told
     std::function<void()> told;
   };

@@ -77,10 +77,12 @@ void Machine::Connected(const std::string& join_secret) {
 void Machine::Disconnected() {
   connected_ = false;
   ++life_;
+  StopUpload();
   EndWork();
 }
 
 void Machine::Gone() {
+  StopUpload();
   EndWork();
   alive_ = connected_ = false;
   ++life_;
@@ -117,11 +119,7 @@ void Machine::On(const SchedulerMessage& message) {
     case SchedulerMessage::kReduce: return OnReduce(message.reduce());
     case SchedulerMessage::kApply: return OnApply(message.apply());
     case SchedulerMessage::kAbort: return OnAbort(message.abort());
-    case SchedulerMessage::kWantArtefacts: {
-      PeerMessage offered;
-      offered.mutable_artefacts_offered();
-      return owner_.Say(this, std::move(offered));
-    }
+    case SchedulerMessage::kWantArtefacts: return OnWanted(message.want_artefacts());
     default: return;
   }
 }
@@ -132,7 +130,6 @@ void Machine::On(const SchedulerMessage& message) {
 void Machine::EndWork() {
   ++work_;
   busy_ = false;
-  uploads_ = 0;
   plans_.clear();
   double left = 0;
   for (const Lines::Flow flow : std::exchange(flows_, {})) left += owner_.Cancel(flow);
@@ -253,7 +250,7 @@ void Machine::OnAbort(const control::v1::Abort& abort) {
     Apply(abort.apply());
     plans_.clear();
   }
-  if (abort.save() && abort.hold_step() == applied_) Save(applied_, abort.upload());
+  if (abort.save() && abort.hold_step() == applied_) Save(applied_);
 }
 
 // ---- steps
@@ -323,7 +320,6 @@ void Machine::Apply(const control::v1::Apply& apply) {
   synced_ = false;
   last_apply_ = apply;
   last_apply_->clear_checkpoint();
-  last_apply_->clear_upload();
   last_apply_->clear_check_weights();
 }
 
@@ -346,7 +342,7 @@ void Machine::OnApply(const control::v1::Apply& apply) {
   }
   if (apply.check_weights() && missing_ == 0) applied->set_weight_checksum(99 + apply.step());
   owner_.Say(this, std::move(message));
-  if (apply.checkpoint()) Save(applied_, apply.upload());
+  if (apply.checkpoint()) Save(applied_);
   Work();
 }
 
@@ -364,8 +360,8 @@ std::vector<std::string> Machine::Parts() const {
   return parts;
 }
 
-void Machine::Save(std::uint64_t step, bool upload) {
-  Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step, upload] {
+void Machine::Save(std::uint64_t step) {
+  Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step] {
     for (const std::string& part : Parts()) {
       content_.insert(ArtefactHash(part, step));
       content_.insert(ArtefactHash(part + ".optimizer", step));
@@ -379,23 +375,16 @@ void Machine::Save(std::uint64_t step, bool upload) {
       });
       steps.erase(steps.begin());
     }
-    if (!upload) return Saved(step, false);
-    ++uploads_;
-    flows_.push_back(owner_.Upload(this, StateBytes(), [this, step, work = work_] {
-      Guarded(work, [&] {
-        --uploads_;
-        Saved(step, true);
-      });
-    }));
+    Saved(step);
   });
 }
 
-void Machine::Saved(std::uint64_t step, bool upload) {
+void Machine::Saved(std::uint64_t step) {
   PeerMessage message;
   control::v1::CheckpointDone* done = message.mutable_checkpoint_done();
   done->set_generation(generation_);
   done->set_step(step);
-  for (const std::string& part : upload ? Parts() : std::vector<std::string>()) {
+  for (const std::string& part : Parts()) {
     const std::uint64_t weights = model_.part_bytes.at(part);
     for (const auto& [name, bytes] :
          {std::pair(part, weights), {part + ".optimizer", 2 * weights}}) {
@@ -406,6 +395,49 @@ void Machine::Saved(std::uint64_t step, bool upload) {
     }
   }
   owner_.Say(this, std::move(message));
+}
+
+void Machine::OnWanted(const control::v1::WantArtefacts& want) {
+  if (want.request() == 0) {  // a disk of the scheduler's that loses something is not simulated
+    PeerMessage offered;
+    offered.mutable_artefacts_offered();
+    return owner_.Say(this, std::move(offered));
+  }
+  wanted_ = want;
+  const bool goes_on = upload_ && std::ranges::any_of(want.files(), [this](const auto& file) {
+                         return file.hash() == upload_->file.hash();
+                       });
+  if (goes_on) return;
+  StopUpload();
+  UploadNext();
+}
+
+// What has arrived stays there.
+void Machine::StopUpload() {
+  if (!upload_) return;
+  const auto size = static_cast<double>(upload_->file.size());
+  owner_.Arrived(upload_->file.hash(), size - owner_.Cancel(upload_->flow), size);
+  upload_.reset();
+}
+
+void Machine::UploadNext() {
+  for (const control::v1::ArtefactRef& file : wanted_.files()) {
+    const auto size = static_cast<double>(file.size());
+    const double left = size - owner_.BytesArrived(file.hash());
+    if (!content_.contains(file.hash()) || left <= 0) continue;
+    upload_ = FileUpload{file, 0};
+    upload_->flow = owner_.Upload(this, left, [this, size, life = life_] {
+      if (life != life_) return;
+      const std::string hash = upload_->file.hash();
+      upload_.reset();
+      owner_.Arrived(hash, size, size);
+      UploadNext();
+    });
+    return;
+  }
+  PeerMessage offered;
+  offered.mutable_artefacts_offered()->set_request(wanted_.request());
+  owner_.Say(this, std::move(offered));
 }
 
 }  // namespace shoal::daemon

@@ -33,6 +33,9 @@ class Machine {
     // Bytes between the scheduler and the machine.
     virtual Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) = 0;
     virtual Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) = 0;
+    // Of a file of a checkpoint the scheduler has so many bytes by now, of so many.
+    virtual void Arrived(const std::string& hash, double bytes, double of) = 0;
+    virtual double BytesArrived(const std::string& hash) const = 0;
     // Bytes of a stage's state, in equal parts from those of the plan who have it; `done` after the
     // first of these.
     virtual std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
@@ -63,7 +66,7 @@ class Machine {
   int stage() const { return stage_; }
   bool shadow() const { return shadow_; }  // it does not have its stage's whole state yet
   // While it trains, or when a generation is over.
-  bool uploads_checkpoint() const { return uploads_ > 0; }
+  bool uploads_checkpoint() const { return upload_.has_value(); }
   // At its lower boundary, which it receives over, and its upper.
   const Visits& lower() const { return visits_[0]; }
   const Visits& upper() const { return visits_[1]; }
@@ -79,8 +82,11 @@ class Machine {
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
   void Apply(const control::v1::Apply& apply);
-  void Save(std::uint64_t step, bool upload);
-  void Saved(std::uint64_t step, bool upload);
+  void Save(std::uint64_t step);
+  void Saved(std::uint64_t step);
+  void OnWanted(const control::v1::WantArtefacts& want);
+  void UploadNext();
+  void StopUpload();
   void Work();
   void EndWork();
   // Void when the machine is gone, or its plan or connection ends before.
@@ -105,12 +111,17 @@ class Machine {
   bool holds_ = false, synced_ = false, busy_ = false;
   std::uint32_t exchanged_ = 0;  // amendment of the step whose gradients it exchanges
   bool shadow_ = false;
-  int uploads_ = 0;          // of checkpoints, under way
   double missing_ = 0;       // bytes of a shadow's state
   std::uint64_t asked_ = 0;  // to prepare, so many times
   std::optional<control::v1::Apply> last_apply_;
   std::map<std::uint64_t, control::v1::StepPlan> plans_;
   std::set<std::string> content_;  // hashes of what it has on its disk
+  struct FileUpload {
+    control::v1::ArtefactRef file;
+    Lines::Flow flow = 0;
+  };
+  control::v1::WantArtefacts wanted_;  // of its newest request: what is not uploaded yet
+  std::optional<FileUpload> upload_;
   std::vector<Lines::Flow> flows_;
   std::array<Visits, 2> visits_;
 };

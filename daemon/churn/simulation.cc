@@ -87,6 +87,11 @@ class ChurnSimulation final : public Machine::Owner {
     return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, FlowKind::kFile,
                         std::move(done));
   }
+  void Arrived(const std::string& hash, double bytes, double of) override;
+  double BytesArrived(const std::string& hash) const override {
+    const auto found = arrived_.find(hash);
+    return found == arrived_.end() ? 0 : found->second;
+  }
   std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
                                    std::function<void()> done) override;
   double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
@@ -107,6 +112,7 @@ class ChurnSimulation final : public Machine::Owner {
   // ---- the scheduler
   void Feed(const scheduler::Event& event);
   void Take(const scheduler::Action& action);
+  void KeepArrived();
   void Note(const Machine* to, const SchedulerMessage& message);
   void Ticks();
   void MayBegin();
@@ -133,6 +139,7 @@ class ChurnSimulation final : public Machine::Owner {
   std::map<std::uint32_t, Lines::Node> nodes_;
   std::map<PeerId, Machine*> by_id_;
   std::map<ConnectionId, Machine*> connections_;  // as the scheduler knows them
+  std::map<std::string, double> arrived_;         // bytes of files of checkpoints, by hash
   std::map<const Machine*, ConnectionId> connection_of_;
   ConnectionId last_connection_ = 0;
   bool ticking_ = false;
@@ -195,7 +202,6 @@ void ChurnSimulation::Go(std::uint32_t number) {
 }
 
 void ChurnSimulation::Say(Machine* machine, control::v1::PeerMessage message) {
-  if (message.has_checkpoint_done()) phase_.Saved(machine->number());
   After(settings_.latency,
         [this, connection = connection_of_[machine], message = std::move(message)] {
           if (connections_.contains(connection)) {
@@ -444,6 +450,15 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
     });
   } else if (std::holds_alternative<scheduler::CheckpointComplete>(action)) {
     ++result_.checkpoints;
+    phase_.Saved();
+    KeepArrived();
+  } else if (std::holds_alternative<scheduler::ArtefactsUnneeded>(action)) {
+    KeepArrived();
+  } else if (const auto* want = std::get_if<scheduler::WantArtefacts>(&action)) {
+    for (const auto& file : want->files) {
+      if (BytesArrived(file.hash()) < static_cast<double>(file.size())) continue;
+      After({}, [this, hash = file.hash()] { Feed(scheduler::ArtefactHere{hash}); });
+    }
   } else if (const auto* dropped = std::get_if<scheduler::Disconnect>(&action)) {
     const auto found = connections_.find(dropped->connection);
     if (found == connections_.end()) return;
@@ -453,6 +468,18 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
     machine->Disconnected();
     After(kReconnectAfter, [this, machine] { Connect(machine); });
   }
+}
+
+void ChurnSimulation::Arrived(const std::string& hash, double bytes, double of) {
+  arrived_[hash] = bytes;
+  if (bytes >= of) After({}, [this, hash] { Feed(scheduler::ArtefactHere{hash}); });
+}
+
+// The scheduler's disk keeps what the run needs.
+void ChurnSimulation::KeepArrived() {
+  std::set<std::string> needed;
+  for (const auto& file : state_->NeededArtefacts()) needed.insert(file.hash());
+  std::erase_if(arrived_, [&](const auto& entry) { return !needed.contains(entry.first); });
 }
 
 void ChurnSimulation::Feed(const scheduler::Event& event) {

@@ -14,7 +14,7 @@ void SwarmPhase::Come(std::size_t machine, TimePoint now) {
 void SwarmPhase::Go(std::size_t machine, TimePoint now) {
   there_.erase(machine);
   account_.Leave(machine, now);
-  Saved(machine);
+  saving_.erase(machine);
   const bool active = state_ == RunState::kPreparing || state_ == RunState::kTraining;
   if (!active || !placed_.contains(machine)) return;
   lost_ = changed_ = true;
@@ -31,12 +31,13 @@ void SwarmPhase::Placed(std::set<std::size_t> placed) {
 void SwarmPhase::Aborted(std::size_t machine, const control::v1::Abort& abort) {
   lost_ = false;
   changed_ = true;
-  if (!abort.upload()) return (void)saving_.erase(machine);
+  if (!abort.save()) return (void)saving_.erase(machine);
   if (there_.contains(machine)) saving_.insert(machine);
 }
 
-void SwarmPhase::Saved(std::size_t machine) {
-  if (saving_.erase(machine) > 0) changed_ = true;
+void SwarmPhase::Saved() {
+  changed_ = changed_ || !saving_.empty();
+  saving_.clear();
 }
 
 void SwarmPhase::Counts(std::set<std::size_t> counting) {

@@ -23,8 +23,8 @@ class SwarmPhase {
   // Who has a place in the newest plan.
   void Placed(std::set<std::size_t> placed);
   void Aborted(std::size_t machine, const control::v1::Abort& abort);
-  // What an abort asked of it.
-  void Saved(std::size_t machine);
+  // What aborts asked for is saved and uploaded.
+  void Saved();
   // Of those, who has micro-batches in the step in progress; the others wait for their state, or
   // for that of others.
   void Counts(std::set<std::size_t> counting);
@@ -42,7 +42,7 @@ class SwarmPhase {
   Account& account_;
   scheduler::RunState state_ = scheduler::RunState::kWaiting;
   std::set<std::size_t> there_, placed_, counting_;
-  std::set<std::size_t> saving_;  // who uploads what the last generation made
+  std::set<std::size_t> saving_;  // who saves what the last generation made
   bool lost_ = false;             // somebody of the plan is gone, and the scheduler does not know
   bool planned_ = false;
   bool changed_ = false;

@@ -5,63 +5,387 @@
 #include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
+namespace {
 
-void CheckpointRounds::Reset(std::uint64_t step, std::vector<std::uint32_t> uploaders) {
+// What a line counts as that nobody knows.
+constexpr double kUnknownBps = 20e6;
+
+double SecondsFor(std::uint64_t bytes, std::uint64_t bps) {
+  return 8 * static_cast<double>(bytes) / (bps > 0 ? static_cast<double>(bps) : kUnknownBps);
+}
+
+}  // namespace
+
+CheckpointRounds::CheckpointRounds(std::vector<std::vector<std::string>> parts)
+    : parts_(std::move(parts)) {}
+
+CheckpointRounds::Holder* CheckpointRounds::Round::Find(const PeerId& peer, Group** group) {
+  for (Group& one : groups) {
+    const auto found = one.holders.find(peer);
+    if (found == one.holders.end()) continue;
+    *group = &one;
+    return &found->second;
+  }
+  return nullptr;
+}
+
+bool CheckpointRounds::Reset(std::uint64_t step) {
+  const bool any = pending();
   rounds_.clear();
-  uploaders_ = std::move(uploaders);
+  KeepHere();
   asked_ = step;
+  return any;
 }
 
 bool CheckpointRounds::full() const { return rounds_.size() >= kPendingCheckpointsMax; }
 
-void CheckpointRounds::Begin(std::uint64_t step, std::size_t members) {
+void CheckpointRounds::Begin(std::uint64_t step, std::uint64_t generation,
+                             const std::vector<Saver>& savers) {
+  rounds_.erase(step);
   if (full()) rounds_.erase(rounds_.begin());
-  rounds_[step].uploaders = uploaders_;
-  rounds_[step].members = members;
-  asked_ = step;
-}
-
-bool CheckpointRounds::Uploads(std::uint64_t step, std::uint32_t pipeline,
-                               std::uint32_t stage) const {
-  return rounds_.at(step).uploaders[stage] == pipeline;
-}
-
-bool CheckpointRounds::AddFile(std::uint64_t step, const std::string& name,
-                               const control::v1::ArtefactRef& file) {
-  const auto [known, fresh] = rounds_.at(step).files.try_emplace(name, file);
-  return fresh || known->second.hash() == file.hash();
-}
-
-void CheckpointRounds::AddReport(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage) {
-  rounds_.at(step).reported.emplace(pipeline, stage);
-}
-
-std::optional<ArtefactMap> CheckpointRounds::TakeWhole(std::uint64_t step) {
-  const auto found = rounds_.find(step);
-  if (found == rounds_.end() || found->second.reported.size() < found->second.members) {
-    return std::nullopt;
+  Round& round = rounds_[step];
+  round.generation = generation;
+  round.groups.resize(parts_.size());
+  for (std::uint32_t stage = 0; stage < parts_.size(); ++stage) {
+    for (const std::string& part : parts_[stage]) round.parts[part].stages.push_back(stage);
   }
-  ArtefactMap files = std::move(found->second.files);
-  rounds_.erase(rounds_.begin(), rounds_.upper_bound(step));
-  return files;
+  for (const Saver& saver : savers) {
+    Group& group = round.groups[saver.stage];
+    group.awaited += group.holders.try_emplace(saver.peer).second;
+  }
+  asked_ = step;
+  KeepHere();
 }
 
-bool CheckpointRounds::GoOnWithout(std::uint32_t pipeline) {
-  const std::size_t ended = std::erase_if(rounds_, [&](const auto& round) {
-    return std::ranges::count(round.second.uploaders, pipeline) > 0;
+bool CheckpointRounds::Saves(std::uint64_t step, std::uint64_t generation,
+                             const PeerId& peer) const {
+  const auto round = rounds_.find(step);
+  return round != rounds_.end() && round->second.generation == generation &&
+         std::ranges::any_of(round->second.groups,
+                             [&](const Group& group) { return group.holders.contains(peer); });
+}
+
+Status CheckpointRounds::AddSaved(std::uint64_t step, const PeerId& peer,
+                                  const ArtefactMap& files) {
+  Round& round = rounds_.at(step);
+  Group* group = nullptr;
+  Holder* const holder = round.Find(peer, &group);
+  const auto stage = static_cast<std::uint32_t>(group - round.groups.data());
+  std::map<std::string, Pair> saved;
+  for (const std::string& part : parts_[stage]) {
+    const auto weights = files.find(part), moments = files.find(part + ".optimizer");
+    for (const auto& [name, found] :
+         {std::pair(part, weights), std::pair(part + ".optimizer", moments)}) {
+      if (found == files.end()) return InvalidArgument(name);
+    }
+    saved[part] = {weights->second, moments->second};
+    for (const std::uint32_t other : round.parts.at(part).stages) {
+      if (other == stage) continue;
+      for (const auto& [other_peer, one] : round.groups[other].holders) {
+        const auto theirs = one.parts.find(part);
+        if (theirs == one.parts.end()) continue;
+        if (theirs->second.weights.hash() != weights->second.hash()) return Aborted(part);
+      }
+    }
+  }
+  EndWaiting(&round, group, holder);
+  holder->parts = std::move(saved);
+  return Status::Ok();
+}
+
+// What of a group has changed may concern parts that are another stage's.
+void CheckpointRounds::Change(Round* round, Group* group) const {
+  group->changed = true;
+  for (const std::string& part : parts_[static_cast<std::size_t>(group - round->groups.data())]) {
+    round->groups[round->parts.at(part).stages.front()].changed = true;
+  }
+}
+
+void CheckpointRounds::EndWaiting(Round* round, Group* group, Holder* holder) const {
+  group->awaited -= std::exchange(holder->awaited, false);
+  Change(round, group);
+}
+
+void CheckpointRounds::AddFailed(std::uint64_t step, const PeerId& peer) {
+  Group* group = nullptr;
+  Round& round = rounds_.at(step);
+  Holder* const holder = round.Find(peer, &group);
+  EndWaiting(&round, group, holder);
+  holder->parts.clear();
+  for (auto& [name, part] : round.parts) {
+    if (part.owner == peer && !IsHere(part)) part.owner.reset();
+  }
+}
+
+void CheckpointRounds::AwaitOnly(const std::set<PeerId>& peers) {
+  for (auto& [step, round] : rounds_) {
+    for (Group& group : round.groups) {
+      for (auto& [peer, holder] : group.holders) {
+        if (!peers.contains(peer)) EndWaiting(&round, &group, &holder);
+      }
+    }
+  }
+}
+
+bool CheckpointRounds::Distrust(const std::set<PeerId>& peers) {
+  const std::size_t ended = std::erase_if(rounds_, [&](const auto& entry) {
+    return std::ranges::any_of(entry.second.parts, [&](const auto& named) {
+      const Part& part = named.second;
+      const auto [weights, moments] = part.files.hashes();
+      return part.owner && peers.contains(*part.owner) &&
+             (here_.contains(weights) || here_.contains(moments));
+    });
   });
   for (auto& [step, round] : rounds_) {
-    std::erase_if(round.reported, [&](const auto& member) { return member.first == pipeline; });
-    round.members -= std::min(round.members, round.uploaders.size());
+    for (const PeerId& peer : peers) {
+      if (Group* group = nullptr; round.Find(peer, &group) != nullptr) AddFailed(step, peer);
+    }
   }
+  KeepHere();
   return ended > 0;
 }
 
-bool CheckpointRounds::DropUploadedBy(std::uint32_t stage,
-                                      const std::vector<std::uint32_t>& pipelines) {
-  return std::erase_if(rounds_, [&](const auto& round) {
-           return std::ranges::count(pipelines, round.second.uploaders[stage]) > 0;
-         }) > 0;
+void CheckpointRounds::Drop(std::uint64_t step) {
+  rounds_.erase(step);
+  KeepHere();
+}
+
+void CheckpointRounds::AddHere(const std::string& hash) {
+  for (const auto& [step, round] : rounds_) {
+    for (const auto& [name, part] : round.parts) {
+      const auto [weights, moments] = part.files.hashes();
+      if (part.owner && (weights == hash || moments == hash)) here_.insert(hash);
+    }
+  }
+}
+
+bool CheckpointRounds::AddOffered(const PeerId& peer, std::uint64_t request) {
+  const auto told = told_.find(peer);
+  if (told == told_.end() || told->second.number != request) return false;
+  bool failed = false;
+  for (auto& [step, round] : rounds_) {
+    Group* group = nullptr;
+    if (round.Find(peer, &group) == nullptr) continue;
+    Change(&round, group);  // it may take over from others
+    const bool lacks = std::ranges::any_of(round.parts, [&](const auto& part) {
+      return part.second.owner == peer && !IsHere(part.second);
+    });
+    if (lacks) AddFailed(step, peer);
+    failed = failed || lacks;
+  }
+  return failed;
+}
+
+void CheckpointRounds::Moved(const PeerId& peer, bool here) {
+  told_.erase(peer);
+  changed_ = changed_ || pending();
+  for (auto& [step, round] : rounds_) {
+    Group* group = nullptr;
+    Holder* const holder = round.Find(peer, &group);
+    if (holder == nullptr) continue;
+    here ? Change(&round, group) : EndWaiting(&round, group, holder);
+  }
+}
+
+bool CheckpointRounds::IsHere(const Part& part) const {
+  const auto [weights, moments] = part.files.hashes();
+  return part.owner && here_.contains(weights) && here_.contains(moments);
+}
+
+// Who is here and has what most have of the part; all of them where as many have something else.
+std::map<PeerId, CheckpointRounds::Pair> CheckpointRounds::HoldersOf(const Round& round,
+                                                                     const std::string& name,
+                                                                     const Line& line) const {
+  std::map<PeerId, Pair> holders;
+  std::map<std::pair<std::string, std::string>, std::size_t> alike;
+  for (const std::uint32_t stage : round.parts.at(name).stages) {
+    for (const auto& [peer, holder] : round.groups[stage].holders) {
+      const auto part = holder.parts.find(name);
+      if (part == holder.parts.end()) continue;
+      ++alike[part->second.hashes()];
+      if (line(peer)) holders.emplace(peer, part->second);
+    }
+  }
+  std::size_t most = 0;
+  for (const auto& [hashes, count] : alike) most = std::max(most, count);
+  std::erase_if(holders, [&](const auto& one) { return alike[one.second.hashes()] < most; });
+  return holders;
+}
+
+CheckpointRounds::Load CheckpointRounds::LoadOf(const Line& line) const {
+  Load load;
+  for (const auto& [step, round] : rounds_) {
+    for (const auto& [name, part] : round.parts) {
+      if (!part.owner || IsHere(part)) continue;
+      load[*part.owner] += SecondsFor(part.files.bytes(), line(*part.owner).value_or(0));
+    }
+  }
+  return load;
+}
+
+// Longest processing time first: the largest part to who would be done with it first. False: nobody
+// has one.
+bool CheckpointRounds::DealGroup(Round* round, std::uint32_t stage, const Line& line,
+                                 Load* load) const {
+  struct Open {
+    std::string name;
+    std::map<PeerId, Pair> holders;
+    std::uint64_t bytes() const { return holders.begin()->second.bytes(); }
+  };
+  bool all = true;
+  std::vector<Open> open;
+  for (const std::string& name : parts_[stage]) {
+    const Part& part = round->parts.at(name);
+    if (part.stages.front() != stage || IsHere(part)) continue;
+    Open one{name, HoldersOf(*round, name, line)};
+    const bool awaited = std::ranges::any_of(
+        part.stages, [&](std::uint32_t other) { return round->groups[other].awaited > 0; });
+    all = all && (awaited || !one.holders.empty());
+    if (one.holders.empty() || (part.owner && one.holders.contains(*part.owner))) continue;
+    open.push_back(std::move(one));
+  }
+  std::ranges::stable_sort(open,
+                           [](const Open& a, const Open& b) { return a.bytes() > b.bytes(); });
+  for (const Open& one : open) {
+    const std::pair<const PeerId, Pair>* best = nullptr;
+    double least = 0;
+    for (const auto& holder : one.holders) {
+      const double done = (*load)[holder.first] + SecondsFor(one.bytes(), *line(holder.first));
+      if (best != nullptr && done >= least) continue;
+      best = &holder;
+      least = done;
+    }
+    Part& part = round->parts.at(one.name);
+    part.owner = best->first;
+    part.files = best->second;
+    (*load)[best->first] = least;
+  }
+  return all;
+}
+
+// Who has nothing left takes a part of who has the most, where that is here sooner by it. What its
+// owner uploads at present, the first of its parts, stays.
+void CheckpointRounds::TakeOver(Round* round, std::uint32_t stage, const Line& line,
+                                Load* load) const {
+  for (const auto& [idle, holder] : round->groups[stage].holders) {
+    if (!line(idle) || (*load)[idle] > 0) continue;
+    std::map<PeerId, std::vector<std::string>> left;  // by owner, in the order of requests
+    for (const auto& [name, part] : round->parts) {
+      if (part.stages.front() == stage && part.owner && !IsHere(part)) {
+        left[*part.owner].push_back(name);
+      }
+    }
+    std::string taken;
+    double most = 0;
+    for (const auto& [owner, names] : left) {
+      if (names.size() < 2 || (*load)[owner] <= most) continue;
+      const auto holders = HoldersOf(*round, names.back(), line);
+      const auto own = holders.find(idle);
+      if (own == holders.end() || SecondsFor(own->second.bytes(), *line(idle)) >= (*load)[owner]) {
+        continue;
+      }
+      most = (*load)[owner];
+      taken = names.back();
+    }
+    if (taken.empty()) continue;
+    Part& part = round->parts.at(taken);
+    (*load)[*part.owner] -= SecondsFor(part.files.bytes(), line(*part.owner).value_or(0));
+    part.owner = idle;
+    part.files = holder.parts.at(taken);
+    (*load)[idle] += SecondsFor(part.files.bytes(), *line(idle));
+  }
+}
+
+CheckpointRounds::Dealt CheckpointRounds::Deal(const Line& line) {
+  Dealt dealt;
+  std::optional<Load> load;
+  for (auto& [step, round] : rounds_) {
+    for (std::uint32_t stage = 0; stage < parts_.size(); ++stage) {
+      Group& group = round.groups[stage];
+      if (!group.changed || group.awaited > 0) continue;
+      if (!load) load = LoadOf(line);
+      group.changed = false;
+      changed_ = true;
+      const bool all = DealGroup(&round, stage, line, &*load);
+      if (!all && !dealt.lost) dealt.lost = Lost{step, stage};
+      TakeOver(&round, stage, line, &*load);
+    }
+  }
+  if (std::exchange(changed_, false)) dealt.requests = Changes(line);
+  return dealt;
+}
+
+void CheckpointRounds::LookAgain() {
+  for (auto& [step, round] : rounds_) {
+    for (Group& group : round.groups) group.changed = true;
+  }
+}
+
+// The oldest round first.
+std::vector<CheckpointRounds::Request> CheckpointRounds::Changes(const Line& line) {
+  std::map<PeerId, std::vector<control::v1::ArtefactRef>> lists;
+  for (const auto& [peer, told] : told_) lists.try_emplace(peer);
+  for (const auto& [step, round] : rounds_) {
+    for (const auto& [name, part] : round.parts) {
+      if (!part.owner || IsHere(part)) continue;
+      for (const auto* const file : {&part.files.weights, &part.files.moments}) {
+        if (!here_.contains(file->hash())) lists[*part.owner].push_back(*file);
+      }
+    }
+  }
+  std::vector<Request> requests;
+  for (auto& [peer, files] : lists) {
+    if (!line(peer)) continue;
+    Told& told = told_[peer];
+    std::set<std::string> before, now;
+    for (const std::string& hash : told.hashes) {
+      if (!here_.contains(hash)) before.insert(hash);
+    }
+    for (const control::v1::ArtefactRef& file : files) now.insert(file.hash());
+    if (now == before) continue;
+    told = {++requests_, std::move(now)};
+    requests.push_back({peer, told.number, std::move(files)});
+  }
+  return requests;
+}
+
+std::optional<CheckpointRounds::Whole> CheckpointRounds::TakeWhole() {
+  for (auto found = rounds_.rbegin(); found != rounds_.rend(); ++found) {
+    const Round& round = found->second;
+    const bool whole =
+        std::ranges::all_of(round.groups, [](const Group& group) { return group.awaited == 0; }) &&
+        std::ranges::all_of(round.parts, [&](const auto& part) { return IsHere(part.second); });
+    if (!whole) continue;
+    Whole taken{found->first, {}};
+    for (const auto& [name, part] : round.parts) {
+      taken.files[name] = part.files.weights;
+      taken.files[name + ".optimizer"] = part.files.moments;
+    }
+    rounds_.erase(rounds_.begin(), rounds_.upper_bound(taken.step));
+    KeepHere();
+    return taken;
+  }
+  return std::nullopt;
+}
+
+std::vector<control::v1::ArtefactRef> CheckpointRounds::Files() const {
+  std::vector<control::v1::ArtefactRef> files;
+  for (const auto& [step, round] : rounds_) {
+    for (const auto& [name, part] : round.parts) {
+      if (!part.owner) continue;
+      files.push_back(part.files.weights);
+      files.push_back(part.files.moments);
+    }
+  }
+  return files;
+}
+
+// Forgets what no round has; requests may have changed.
+void CheckpointRounds::KeepHere() {
+  std::set<std::string> needed;
+  for (const control::v1::ArtefactRef& file : Files()) needed.insert(file.hash());
+  std::erase_if(here_, [&](const std::string& hash) { return !needed.contains(hash); });
+  changed_ = true;
 }
 
 }  // namespace shoal::scheduler

@@ -1,11 +1,21 @@
-// CheckpointRounds: the checkpoints of a generation that are under way: who uploads for each stage,
-// and who has reported. Thread: one at a time.
+// CheckpointRounds: the checkpoints under way: who saved which parts, who uploads which of them,
+// and what is here.
+//
+// All members of the stage groups save their stage. Each part (weights and moments of a layer) is
+// then uploaded by one of those who saved it, so that a group shares the bytes out by the rates of
+// its lines. What one of them does not bring, another takes over; who has nothing left to do takes
+// over from the slowest. A round does not end with its generation: what was saved stays on the
+// disks of those who saved it.
+//
+// Where members of a group saved different files of a part (a corrupt disk; moments that are a
+// pipeline's own), those that most of them have count. Pure. Thread: one at a time.
 
 #ifndef SHOAL_SCHEDULER_HISTORY_CHECKPOINT_ROUNDS_H_
 #define SHOAL_SCHEDULER_HISTORY_CHECKPOINT_ROUNDS_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,56 +23,140 @@
 #include <utility>
 #include <vector>
 
+#include "common/ids.h"
+#include "common/status.h"
 #include "scheduler/history/artefact_map.h"
 
 namespace shoal::scheduler {
 
 class CheckpointRounds {
  public:
-  // A new generation resumes from the checkpoint of `step`; `uploaders`: by stage, the pipeline
-  // whose member uploads for the stage group.
-  void Reset(std::uint64_t step, std::vector<std::uint32_t> uploaders);
-  // The generation has ended: nothing is under way.
-  void Clear() { rounds_.clear(); }
+  // A member that is to save its stage.
+  struct Saver {
+    PeerId peer;
+    std::uint32_t stage = 0;
+  };
+  // Upload rate of a peer's line in bit/s, 0: not known; nullopt: the peer is not here.
+  using Line = std::function<std::optional<std::uint64_t>(const PeerId&)>;
+  // All that a peer is to upload from now on, in this order; it replaces what it was asked before.
+  struct Request {
+    PeerId peer;
+    std::uint64_t number = 0;
+    std::vector<control::v1::ArtefactRef> files;
+  };
 
-  std::uint32_t uploader(std::uint32_t stage) const { return uploaders_[stage]; }
-  // From the next checkpoint on.
-  void SetUploader(std::uint32_t stage, std::uint32_t pipeline) { uploaders_[stage] = pipeline; }
+  // `parts`: names of each stage's. A part of several stages is uploaded for the first of them.
+  explicit CheckpointRounds(std::vector<std::vector<std::string>> parts);
 
+  // All rounds end; the run goes on from the checkpoint of `step`. True: there were some.
+  bool Reset(std::uint64_t step);
   // Steps applied at the newest checkpoint that was asked for, or resumed from.
   std::uint64_t asked() const { return asked_; }
   // The next step is to be saved, whatever was asked for before: back to that of `step`.
   void AskAgainAfter(std::uint64_t step) { asked_ = step; }
   bool pending() const { return !rounds_.empty(); }
   bool full() const;
-  // A checkpoint of `step` applied steps begins, of which so many members report; where too many
-  // are under way, the oldest ends.
-  void Begin(std::uint64_t step, std::size_t members);
-
   bool Has(std::uint64_t step) const { return rounds_.contains(step); }
-  // Whether this member uploads for its stage in that checkpoint, which is under way.
-  bool Uploads(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage) const;
-  // False: the checkpoint has another one of this name, which stays.
-  bool AddFile(std::uint64_t step, const std::string& name, const control::v1::ArtefactRef& file);
-  void AddReport(std::uint64_t step, std::uint32_t pipeline, std::uint32_t stage);
-  // The files of the checkpoint, if its members have reported; it and all before it end then.
-  std::optional<ArtefactMap> TakeWhole(std::uint64_t step);
-  void Drop(std::uint64_t step) { rounds_.erase(step); }
-  // The members of a pipeline are gone: checkpoints in which one of them uploads end, the others
-  // do without their reports. True: some ended.
-  bool GoOnWithout(std::uint32_t pipeline);
-  // Those in which one of these pipelines uploads for the stage. True: there were some.
-  bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
+
+  // A checkpoint of `step` applied steps begins, saved in `generation`; one that is under way
+  // begins again. Where too many are under way, the oldest ends.
+  void Begin(std::uint64_t step, std::uint64_t generation, const std::vector<Saver>& savers);
+  // Whether the peer is to save that, or has.
+  bool Saves(std::uint64_t step, std::uint64_t generation, const PeerId& peer) const;
+  // It has saved these files, by name; others than its stage's are left out. Invalid argument names
+  // one that is missing. Aborted: another stage saved other weights of a part that both have.
+  Status AddSaved(std::uint64_t step, const PeerId& peer, const ArtefactMap& files);
+  // It could not.
+  void AddFailed(std::uint64_t step, const PeerId& peer);
+  // Nobody else is waited for any more who has not saved.
+  void AwaitOnly(const std::set<PeerId>& peers);
+  // These peers hold wrong weights: what they saved is not used. Rounds that have files of theirs
+  // by now end; true: there were some.
+  bool Distrust(const std::set<PeerId>& peers);
+  void Drop(std::uint64_t step);
+
+  // A file is here.
+  void AddHere(const std::string& hash);
+  // The peer has uploaded all that it could of a request. True: that was not all of it. Others take
+  // over what they can, and nothing more is taken from it of those rounds.
+  bool AddOffered(const PeerId& peer, std::uint64_t request);
+  // The peer has come, and is to be asked anew, or gone, and is not waited for.
+  void Moved(const PeerId& peer, bool here);
+
+  // A round, and a stage of it, a part of which nobody who is here can bring.
+  struct Lost {
+    std::uint64_t step = 0;
+    std::uint32_t stage = 0;
+  };
+  struct Dealt {
+    std::vector<Request> requests;
+    std::optional<Lost> lost;
+  };
+  // Shares out what nobody uploads, and moves what others would bring sooner, where something has
+  // changed: whom that concerns.
+  Dealt Deal(const Line& line);
+  // All is looked at again.
+  void LookAgain();
+  // A checkpoint whose files are all here, and that nobody is still to save; it and all before it
+  // end then.
+  struct Whole {
+    std::uint64_t step = 0;
+    ArtefactMap files;
+  };
+  std::optional<Whole> TakeWhole();
+
+  // Files of all rounds, here or on their way.
+  std::vector<control::v1::ArtefactRef> Files() const;
 
  private:
-  struct Round {
-    std::vector<std::uint32_t> uploaders;                        // by stage
-    std::set<std::pair<std::uint32_t, std::uint32_t>> reported;  // pipeline, stage
-    ArtefactMap files;
-    std::size_t members = 0;
+  struct Pair {
+    control::v1::ArtefactRef weights, moments;
+    std::uint64_t bytes() const { return weights.size() + moments.size(); }
+    auto hashes() const { return std::pair(weights.hash(), moments.hash()); }
   };
+  struct Holder {
+    bool awaited = true;
+    std::map<std::string, Pair> parts;  // that it can bring, by name
+  };
+  struct Group {
+    std::map<PeerId, Holder> holders;
+    std::size_t awaited = 0;
+    bool changed = true;  // since its parts were dealt
+  };
+  struct Part {
+    std::vector<std::uint32_t> stages;  // that have it, in order
+    std::optional<PeerId> owner;        // who uploads it
+    Pair files;                         // the owner's
+  };
+  struct Round {
+    std::uint64_t generation = 0;
+    std::vector<Group> groups;  // by stage
+    std::map<std::string, Part> parts;
+    Holder* Find(const PeerId& peer, Group** group);
+  };
+  using Load = std::map<PeerId, double>;  // seconds to the end of what a peer uploads
+
+  bool IsHere(const Part& part) const;
+  void Change(Round* round, Group* group) const;
+  void EndWaiting(Round* round, Group* group, Holder* holder) const;
+  std::map<PeerId, Pair> HoldersOf(const Round& round, const std::string& name,
+                                   const Line& line) const;
+  Load LoadOf(const Line& line) const;
+  bool DealGroup(Round* round, std::uint32_t stage, const Line& line, Load* load) const;
+  void TakeOver(Round* round, std::uint32_t stage, const Line& line, Load* load) const;
+  std::vector<Request> Changes(const Line& line);
+  void KeepHere();
+
+  struct Told {
+    std::uint64_t number = 0;
+    std::set<std::string> hashes;
+  };
+  const std::vector<std::vector<std::string>> parts_;
   std::map<std::uint64_t, Round> rounds_;  // by steps applied
-  std::vector<std::uint32_t> uploaders_;   // by stage
+  std::set<std::string> here_;             // hashes of files of rounds
+  std::map<PeerId, Told> told_;
+  bool changed_ = false;  // since requests were made
+  std::uint64_t requests_ = 0;
   std::uint64_t asked_ = 0;
 };
 

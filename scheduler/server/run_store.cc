@@ -122,8 +122,8 @@ Result<std::string> RunStore::Read(const std::string& hash, std::uint64_t offset
   return content_->Read(parsed, offset, std::min(size, kReadBytesMax));
 }
 
-Status RunStore::CheckUpload(const PeerId& peer, const std::string& hash, std::uint64_t size,
-                             storage::ContentHash* out) {
+Status RunStore::CheckUpload(const std::string& hash, std::uint64_t size,
+                             storage::ContentHash* out) const {
   SHOAL_ASSIGN_OR_RETURN(*out, ParseHash(hash));
   for (const auto* needed : {&wanted_, &kept_}) {
     const auto found = needed->find(*out);
@@ -132,37 +132,22 @@ Status RunStore::CheckUpload(const PeerId& peer, const std::string& hash, std::u
     return InvalidArgument("the artefact that the run needs has " + std::to_string(found->second) +
                            " bytes, not " + std::to_string(size));
   }
-  if (size == 0 || size > upload_limit_) {
-    return ResourceExhausted("an upload of " + std::to_string(size) +
-                             " bytes is refused; this run takes 1 to " +
-                             std::to_string(upload_limit_));
-  }
-  SHOAL_ASSIGN_OR_RETURN(const auto gone, book_.Enter(peer, *out, size));
-  for (const storage::ContentHash& old : gone) {
-    uploads_.erase(old);
-    if (pinned_.contains(old)) continue;
-    SHOAL_RETURN_IF_ERROR(content_->Remove(old));
-  }
-  if (!gone.empty()) bytes_ = content_->bytes();
-  return Status::Ok();
+  return PermissionDenied("the run does not need the artefact " + out->ToHex() +
+                          ", or does not any more");
 }
 
-Result<std::uint64_t> RunStore::UploadOffset(const PeerId& peer, const std::string& hash,
-                                             std::uint64_t size) {
+Result<std::uint64_t> RunStore::UploadOffset(const std::string& hash, std::uint64_t size) {
   storage::ContentHash parsed;
-  SHOAL_RETURN_IF_ERROR(CheckUpload(peer, hash, size, &parsed));
-  uploads_.insert(parsed);
+  SHOAL_RETURN_IF_ERROR(CheckUpload(hash, size, &parsed));
   if (!content_->Has(parsed)) return content_->PartialSize(parsed);
   Here(parsed);
   return size;
 }
 
-Result<std::uint64_t> RunStore::Write(const PeerId& peer, const std::string& hash,
-                                      std::uint64_t size, std::uint64_t offset,
-                                      const std::string& data) {
+Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t size,
+                                      std::uint64_t offset, const std::string& data) {
   storage::ContentHash parsed;
-  SHOAL_RETURN_IF_ERROR(CheckUpload(peer, hash, size, &parsed));
-  uploads_.insert(parsed);
+  SHOAL_RETURN_IF_ERROR(CheckUpload(hash, size, &parsed));
   if (content_->Has(parsed)) return size;
   if (data.size() > size || offset > size - data.size()) {
     return InvalidArgument("an upload is longer than announced");
@@ -183,24 +168,15 @@ Result<std::uint64_t> RunStore::Write(const PeerId& peer, const std::string& has
   return offset + data.size();
 }
 
-Status RunStore::CheckUploaded(const control::v1::CheckpointDone& done) {
-  for (const control::v1::ArtefactRef& file : done.files()) {
-    SHOAL_ASSIGN_OR_RETURN(const storage::ContentHash hash, ParseHash(file.hash()));
-    if (!content_->Has(hash)) return NotFound(file.name() + " was not uploaded whole");
-  }
-  return Status::Ok();
-}
-
 Status RunStore::Prune(const std::vector<control::v1::ArtefactRef>& kept) {
-  std::set<storage::ContentHash> hashes = std::exchange(uploads_, {});
+  std::set<storage::ContentHash> hashes;
   kept_.clear();
   for (const control::v1::ArtefactRef& file : kept) {
-    kept_[FromProto(file).hash] = file.size();
-    book_.Forget(FromProto(file).hash);
+    const storage::ContentHash hash = FromProto(file).hash;
+    kept_[hash] = file.size();
+    hashes.insert(hash);
   }
-  for (const auto* needed : {&wanted_, &kept_}) {
-    for (const auto& [hash, size] : *needed) hashes.insert(hash);
-  }
+  std::erase_if(wanted_, [this](const auto& wanted) { return !kept_.contains(wanted.first); });
   for (const auto& [hash, times] : pinned_) hashes.insert(hash);
   const std::vector<storage::ContentHash> list(hashes.begin(), hashes.end());
   SHOAL_RETURN_IF_ERROR(content_->KeepOnly(list));
@@ -217,12 +193,6 @@ void RunStore::Unpin(const std::vector<storage::ContentHash>& hashes) {
     const auto found = pinned_.find(hash);
     if (found != pinned_.end() && --found->second == 0) pinned_.erase(found);
   }
-}
-
-Status RunStore::BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept) {
-  book_.Reset(std::move(bounds));
-  uploads_.clear();
-  return Prune(kept);
 }
 
 }  // namespace shoal::scheduler

@@ -1,5 +1,6 @@
 // RunStore: the scheduler's disk: event log and content-addressed artefacts in the run's folder.
-// Uploads from peers are limited and verified here. Thread: store (one at a time), but for bytes().
+// Peers upload what the run wants, and it is verified here. Thread: store (one at a time), but for
+// bytes().
 
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_STORE_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_STORE_H_
@@ -10,15 +11,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "common/ids.h"
 #include "common/status.h"
 #include "proto/control.pb.h"
-#include "scheduler/server/upload_book.h"
 #include "storage/checkpoints/event_log.h"
 #include "storage/files/content_store.h"
 
@@ -38,9 +36,6 @@ class RunStore {
   storage::EventLog& log() { return *log_; }
   storage::ContentStore& content() { return *content_; }
 
-  // Largest blob that peers may upload.
-  void SetUploadLimit(std::uint64_t bytes) { upload_limit_ = bytes; }
-
   // What to do about artefacts that are damaged or gone. Thread of each: store.
   struct Repair {
     // Makes it again from model and data; not found: it is not made of these.
@@ -51,7 +46,7 @@ class RunStore {
     std::function<void(const std::string& hash)> on_here;
   };
   void SetRepair(Repair repair) { repair_ = std::move(repair); }
-  // From now on peers may upload these, whatever their size; on_here comes for each.
+  // From now on peers may upload these, and nothing else; on_here comes for each.
   void Want(const std::vector<control::v1::ArtefactRef>& files);
   // Raw hashes of those that are damaged or gone and cannot be made again. Hashes all of them.
   std::vector<std::string> FindLost(const std::vector<control::v1::ArtefactRef>& files);
@@ -59,41 +54,30 @@ class RunStore {
   // What net::ControlServerHandlers ask for; `hash` is 32 raw bytes. What is read is whole: each
   // blob is hashed at its first use and when its file has changed.
   Result<std::string> Read(const std::string& hash, std::uint64_t offset, std::size_t size);
-  Result<std::uint64_t> UploadOffset(const PeerId& peer, const std::string& hash,
-                                     std::uint64_t size);
-  Result<std::uint64_t> Write(const PeerId& peer, const std::string& hash, std::uint64_t size,
-                              std::uint64_t offset, const std::string& data);
+  Result<std::uint64_t> UploadOffset(const std::string& hash, std::uint64_t size);
+  Result<std::uint64_t> Write(const std::string& hash, std::uint64_t size, std::uint64_t offset,
+                              const std::string& data);
 
-  // Whether all of a checkpoint's files are here, whole; not found names the first that is not.
-  Status CheckUploaded(const control::v1::CheckpointDone& done);
-  // Deletes all blobs but these and what was uploaded since the last call: parts of checkpoints
-  // that are not complete yet.
+  // Deletes all blobs but these and what is pinned; of others none is wanted any more.
   Status Prune(const std::vector<control::v1::ArtefactRef>& kept);
   // Keeps these blobs, here or not, until Unpin, as often as they are pinned.
   void Pin(const std::vector<storage::ContentHash>& hashes);
   void Unpin(const std::vector<storage::ContentHash>& hashes);
-  // A new plan: only its members upload from now on, within these bounds. All that is not kept nor
-  // wanted goes, since checkpoints of the plan before do not become whole any more.
-  Status BeginPlan(UploadBounds bounds, const std::vector<control::v1::ArtefactRef>& kept);
 
   // Of all blobs, as of the last change. Thread: any.
   std::uint64_t bytes() const { return bytes_; }
 
  private:
-  Status CheckUpload(const PeerId& peer, const std::string& hash, std::uint64_t size,
-                     storage::ContentHash* out);
+  Status CheckUpload(const std::string& hash, std::uint64_t size, storage::ContentHash* out) const;
   // Whether the blob is here, by now.
   bool HasOrMakes(const storage::ContentHash& hash);
   void Here(const storage::ContentHash& hash);
 
   std::unique_ptr<storage::EventLog> log_;
   std::unique_ptr<storage::ContentStore> content_;
-  std::uint64_t upload_limit_ = 0;
-  std::set<storage::ContentHash> uploads_;              // since the last prune
   std::map<storage::ContentHash, std::size_t> pinned_;  // how often
   // Of artefacts that the run needs: those that are not here, and those that are. Sizes.
   std::map<storage::ContentHash, std::uint64_t> wanted_, kept_;
-  UploadBook book_;
   Repair repair_;
   std::atomic<std::uint64_t> bytes_ = 0;
 };

@@ -70,7 +70,6 @@ Result<std::unique_ptr<SchedulerServer>> SchedulerServer::OpenLeader(
 
 Status SchedulerServer::Begin(const StoreAccess& access) {
   SHOAL_ASSIGN_OR_RETURN(Store store, OpenStore(access));
-  LimitUploads();
   SHOAL_RETURN_IF_ERROR(Listen());
   SHOAL_RETURN_IF_ERROR(WriteFiles());
   StartMirror(std::move(store));
@@ -123,16 +122,6 @@ Status SchedulerServer::Prepare(History history) {
   SHOAL_ASSIGN_OR_RETURN(disk_, RunStore::Open(config_.directory));
   SHOAL_ASSIGN_OR_RETURN(artefacts_, MakeRunArtefacts(&disk_->content(), &config_));
   return Status::Ok();
-}
-
-void SchedulerServer::LimitUploads() {
-  std::uint64_t largest = 0;
-  for (const auto& [name, artefact] : artefacts_.initial) {
-    if (name != "data" && !name.ends_with(model::kBaseSuffix))
-      largest = std::max(largest, artefact.size());
-  }
-  // Two moments in fp32 beside weights that may be stored in 16 bits, and a header.
-  disk_->SetUploadLimit(4 * largest + (1 << 20));
 }
 
 // Without its history the blobs of checkpoints have no names, and peers keep checkpoints of a run
@@ -302,12 +291,12 @@ net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   handlers.read_artefact = [this](const std::string& hash, std::uint64_t offset, std::size_t size) {
     return Outward(disk_->Read(hash, offset, size), config_.directory);
   };
-  handlers.upload_offset = [this](PeerId peer, const std::string& hash, std::uint64_t size) {
-    return Outward(disk_->UploadOffset(peer, hash, size), config_.directory);
+  handlers.upload_offset = [this](PeerId, const std::string& hash, std::uint64_t size) {
+    return Outward(disk_->UploadOffset(hash, size), config_.directory);
   };
-  handlers.write_artefact = [this](PeerId peer, const std::string& hash, std::uint64_t size,
+  handlers.write_artefact = [this](PeerId, const std::string& hash, std::uint64_t size,
                                    std::uint64_t offset, const std::string& data) {
-    return Outward(disk_->Write(peer, hash, size, offset, data), config_.directory);
+    return Outward(disk_->Write(hash, size, offset, data), config_.directory);
   };
   return handlers;
 }

@@ -76,7 +76,6 @@ class SchedulerServer {
 
   Status Prepare(History history);
   Status Begin(const StoreAccess& access);
-  void LimitUploads();
   Status Replay();
   Status NameChanged(Status refused) const;
   void Keep() const;
@@ -104,9 +103,7 @@ class SchedulerServer {
   void OnMessage(net::ConnectionId connection, control::v1::PeerMessage message);
   void Append(std::string event);
   void Want(std::vector<control::v1::ArtefactRef> files);
-  std::vector<control::v1::ArtefactRef> Kept() const;
   void Prune();
-  void BeginPlan(const PlanOut& plan);
   void Mirror();
   void Release(const CheckpointCopy& copy);
   void TickAgain();

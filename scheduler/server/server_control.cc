@@ -10,18 +10,11 @@
 #include "scheduler/server/run_export.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/server.h"
-#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
-// Two may be on their way at once; what was given up of others stays until the oldest go.
-constexpr std::uint64_t kCheckpointsPerUploader = 4;
-// Of a part's file: weights that may be stored in 16 bits, in fp32, and two moments; headers.
-constexpr std::uint64_t kFilesPerPart = 2;
-constexpr std::uint64_t kBytesPerPartByte = 6;
-constexpr std::uint64_t kHeaderBytes = 1 << 20;
 constexpr const char* kJsonType = "application/json";
 
 std::uint64_t UnixMilliseconds() {
@@ -107,8 +100,8 @@ void SchedulerServer::CarryStored(const Action& action) {
     SHOAL_LOG(kInfo, "scheduler", "checkpoint.complete", {"step", complete->step});
     Prune();
     Mirror();
-  } else if (const auto* plan = std::get_if<PlanOut>(&action)) {
-    BeginPlan(*plan);
+  } else if (std::holds_alternative<ArtefactsUnneeded>(action)) {
+    Prune();
   } else if (const auto* want = std::get_if<WantArtefacts>(&action)) {
     Want(want->files);
   }
@@ -117,21 +110,7 @@ void SchedulerServer::CarryStored(const Action& action) {
 void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
   SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
-  if (!message.has_checkpoint_done() || message.checkpoint_done().files().empty()) {
-    return Feed(PeerMessageReceived{connection, std::move(message)});
-  }
-  // A checkpoint counts only when its files are really here.
-  store_->Post("checkpoint.check", [this, connection, message = std::move(message)]() mutable {
-    const Status status = disk_->CheckUploaded(message.checkpoint_done());
-    if (!status.ok()) {
-      message.mutable_checkpoint_done()->clear_files();
-      message.mutable_checkpoint_done()->set_error(status.message());
-    }
-    control_->Post("checkpoint.checked",
-                   [this, connection, message = std::move(message)]() mutable {
-                     Feed(PeerMessageReceived{connection, std::move(message)});
-                   });
-  });
+  Feed(PeerMessageReceived{connection, std::move(message)});
 }
 
 void SchedulerServer::Append(std::string event) {
@@ -157,40 +136,9 @@ void SchedulerServer::Want(std::vector<control::v1::ArtefactRef> files) {
   store_->Post("artefacts.want", [this, files = std::move(files)] { disk_->Want(files); });
 }
 
-std::vector<control::v1::ArtefactRef> SchedulerServer::Kept() const {
-  SHOAL_ASSERT_ON(*control_);
-  std::vector<control::v1::ArtefactRef> kept;
-  for (const auto& [name, artefact] : artefacts_.initial) kept.push_back(artefact);
-  for (const auto& [name, artefact] : state_->CurrentWeights()) kept.push_back(artefact);
-  return kept;
-}
-
-// Before the plan's members can upload: the store does what comes in order.
-void SchedulerServer::BeginPlan(const PlanOut& plan) {
-  SHOAL_ASSERT_ON(*control_);
-  UploadBounds bounds;
-  for (const auto& pipeline : plan.positions) {
-    for (std::uint32_t stage = 0; stage < pipeline.size(); ++stage) {
-      UploadBound& bound = bounds[pipeline[stage]];
-      for (const std::string& part : StageParts(config_, stage)) {
-        const auto initial = artefacts_.initial.find(part);
-        const std::uint64_t size = initial != artefacts_.initial.end() ? initial->second.size() : 0;
-        bound.files += kCheckpointsPerUploader * kFilesPerPart;
-        bound.bytes +=
-            kCheckpointsPerUploader * (kBytesPerPartByte * size + kFilesPerPart * kHeaderBytes);
-      }
-    }
-  }
-  store_->Post("artefacts.plan", [this, bounds = std::move(bounds), kept = Kept()] {
-    if (Status status = disk_->BeginPlan(bounds, kept); !status.ok()) {
-      SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
-    }
-  });
-}
-
 void SchedulerServer::Prune() {
   SHOAL_ASSERT_ON(*control_);
-  store_->Post("artefacts.prune", [this, kept = Kept()] {
+  store_->Post("artefacts.prune", [this, kept = state_->NeededArtefacts()] {
     if (Status status = disk_->Prune(kept); !status.ok()) {
       SHOAL_LOG(kWarning, "scheduler", "artefacts.prune", {"error", status.message()});
     }

@@ -55,13 +55,8 @@ WeightVerdict ConsistencyChecks::Judge(const Group& group) {
   WeightVerdict verdict;
   verdict.equal = votes.size() == 1;
   verdict.majority = 2 * most->second > group.size();
-  bool spoken = false;
   for (const auto& [pipeline, checksum] : group) {
-    if (verdict.majority && checksum == most->first) {
-      if (!std::exchange(spoken, true)) verdict.speaker = pipeline;
-    } else {
-      verdict.differing.push_back(pipeline);
-    }
+    if (!verdict.majority || checksum != most->first) verdict.differing.push_back(pipeline);
   }
   weight_checks_ += group.size() - 1;
   weight_mismatches_ += group.size() - most->second;

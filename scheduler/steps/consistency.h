@@ -22,7 +22,6 @@ struct WeightVerdict {
   // pipelines; else all.
   bool majority = false;
   std::vector<std::uint32_t> differing;  // rising
-  std::uint32_t speaker = 0;             // the lowest pipeline of the majority
 };
 
 class ConsistencyChecks {

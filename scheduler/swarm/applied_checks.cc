@@ -1,6 +1,7 @@
 #include "scheduler/swarm/applied_checks.h"
 
 #include <algorithm>
+#include <set>
 
 #include "common/log.h"
 #include "scheduler/config/swarm_limits.h"
@@ -43,7 +44,9 @@ Status AppliedChecks::OnApplied(const Member& member, const control::v1::Applied
 void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
                                     const WeightVerdict& verdict) {
   // A checkpoint must not hold weights that differ from the group's.
-  const bool dropped = uploads_.DropUploadedBy(stage, verdict.differing);
+  std::set<PeerId> peers;
+  for (const std::uint32_t p : verdict.differing) peers.insert(plan_.positions()[p][stage]);
+  const bool dropped = uploads_.Distrust(peers);
   if (dropped) lifecycle_.PostponeEnding();
   const bool known = verdict.majority &&
                      std::all_of(verdict.differing.begin(), verdict.differing.end(), [&](auto p) {
@@ -68,7 +71,6 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
             "continue with: shoal swarm resume",
         {false});
   }
-  uploads_.SetUploader(stage, verdict.speaker);
   if (history_.step() < config_.steps) {
     lifecycle_.EndSoon(last_difference_, {false});
   } else if (dropped) {  // too late for a further checkpoint

@@ -11,70 +11,85 @@
 namespace shoal::scheduler {
 namespace {
 
-std::uint32_t PipelineOf(const Member& member) {
-  return static_cast<std::uint32_t>(member.pipeline);
-}
+// Of a part's two files: weights that may be stored in 16 bits, and two moments in fp32; headers.
+constexpr std::uint64_t kBytesPerPartByte = 4;
+constexpr std::uint64_t kHeaderBytes = 1 << 20;
 
-std::uint32_t StageOf(const Member& member) { return static_cast<std::uint32_t>(member.stage); }
+std::vector<std::vector<std::string>> PartsOfStages(const RunConfig& config) {
+  std::vector<std::vector<std::string>> parts;
+  for (std::uint32_t stage = 0; stage < config.stages; ++stage) {
+    parts.push_back(StageParts(config, stage));
+  }
+  return parts;
+}
 
 }  // namespace
 
-Status AddCheckpointFiles(const RunConfig& config, const Member& member,
-                          const control::v1::CheckpointDone& done, CheckpointRounds* rounds) {
-  ArtefactMap files;
-  for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
-  for (const std::string& part : StageParts(config, static_cast<std::uint32_t>(member.stage))) {
-    for (const std::string& name : {part, part + ".optimizer"}) {
-      const auto file = files.find(name);
-      if (file == files.end()) {
-        return InvalidArgument(member.LabelWithPosition() + " did not upload " + name +
-                               " of the checkpoint of step " + std::to_string(done.step()));
-      }
-      if (rounds->AddFile(done.step(), name, file->second) || name != part) continue;
-      return Aborted(member.LabelWithPosition() + " has another " + name +
-                     " than other stages at the checkpoint of step " + std::to_string(done.step()));
-    }
-  }
-  return Status::Ok();
-}
-
-void RecordCheckpoint(std::uint64_t step, const ArtefactMap& files, RunJournal* journal,
-                      Reaction* reaction) {
-  journal->StoreLosses();
-  CheckpointMade made{step, {}};
-  for (const auto& [name, file] : files) made.files.push_back(file);
-  journal->Record(made);
-  reaction->Add(CheckpointComplete{step});
-}
-
-CheckpointUploads::CheckpointUploads(const RunConfig& config, const SwarmPlan& plan,
+CheckpointUploads::CheckpointUploads(const RunConfig& config, const ArtefactMap& initial,
+                                     const Members& members, const SwarmPlan& plan,
                                      RunJournal* journal, Lifecycle* lifecycle,
                                      MemberFaults* faults, Reaction* reaction)
     : config_(config),
+      initial_(initial),
+      members_(members),
       plan_(plan),
       journal_(*journal),
       history_(journal->history()),
       lifecycle_(*lifecycle),
       faults_(*faults),
-      reaction_(*reaction) {}
+      reaction_(*reaction),
+      rounds_(PartsOfStages(config)) {}
 
-void CheckpointUploads::BeginGeneration() {
-  std::vector<std::uint32_t> uploaders;
-  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-    uploaders.push_back(UploaderFor(stage).value_or(0));
-  }
-  rounds_.Reset(history_.checkpoint().step, std::move(uploaders));
+void CheckpointUploads::BeginGeneration(bool in_place) {
+  distrusted_.clear();
+  closing_ = 0;
   interval_.ForgetSteps();
+  if (in_place) return rounds_.LookAgain();
+  rounds_.Reset(history_.checkpoint().step);
+  DropUnneeded();
 }
 
 void CheckpointUploads::EndGeneration() {
-  rounds_.Clear();
-  interval_.Drop();
+  if (closing_ == 0) rounds_.AwaitOnly({});
+}
+
+void CheckpointUploads::DropAll() {
+  if (rounds_.Reset(rounds_.asked())) DropUnneeded();
+}
+
+// What the server was told to want, or has of it, may go.
+void CheckpointUploads::DropUnneeded() {
+  if (!rounds_.pending()) interval_.Drop();
+  reaction_.Add(ArtefactsUnneeded{});
+}
+
+// Whether what a member of the plan saves counts.
+bool CheckpointUploads::MaySave(const Member* member) const {
+  return member != nullptr && !plan_.IsShadow(member->peer) && !distrusted_.contains(member->peer);
 }
 
 void CheckpointUploads::Begin() {
-  rounds_.Begin(history_.step(), plan_.InStep());
+  std::vector<CheckpointRounds::Saver> savers;
+  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
+    for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+      const Member* const member = plan_.At(pipeline, stage);
+      if (MaySave(member)) savers.push_back({member->peer, stage});
+    }
+  }
+  rounds_.Begin(history_.step(), history_.generation(), savers);
   interval_.Begin(reaction_.now());
+}
+
+void CheckpointUploads::BeginClosing(std::uint64_t step,
+                                     const std::vector<CheckpointRounds::Saver>& savers) {
+  rounds_.AwaitOnly({});
+  rounds_.Begin(step, history_.generation(), savers);
+  closing_ = step;
+}
+
+void CheckpointUploads::EndClosing() {
+  closing_ = 0;
+  rounds_.AwaitOnly({});
 }
 
 std::uint64_t CheckpointUploads::Every() const {
@@ -82,98 +97,152 @@ std::uint64_t CheckpointUploads::Every() const {
   return interval_.Steps({history_.trained(), history_.set_back()});
 }
 
-void CheckpointUploads::GoOnWithout(std::uint32_t pipeline) {
-  if (rounds_.GoOnWithout(pipeline)) rounds_.AskAgainAfter(history_.checkpoint().step);
-  if (!rounds_.pending()) interval_.Drop();
-  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-    if (rounds_.uploader(stage) == pipeline) {
-      rounds_.SetUploader(stage, UploaderFor(stage).value_or(0));
-    }
-  }
+void CheckpointUploads::GoOnWithout() {
+  std::set<PeerId> hosts;
+  for (const Member* const member : plan_.Hosts()) hosts.insert(member->peer);
+  rounds_.AwaitOnly(hosts);
 }
 
-// The first member of a stage that can save, if any.
-std::optional<std::uint32_t> CheckpointUploads::UploaderFor(std::uint32_t stage) const {
-  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
-    const Member* const member = plan_.At(pipeline, stage);
-    const bool saves = member != nullptr && member->save_error.empty();
-    if (saves && !plan_.IsShadow(member->peer)) return pipeline;
-  }
-  return std::nullopt;
-}
-
-bool CheckpointUploads::Uploads(const Member& member) const {
-  return rounds_.uploader(StageOf(member)) == PipelineOf(member);
-}
-
-void CheckpointUploads::SetUploader(std::uint32_t stage, std::uint32_t pipeline) {
-  rounds_.SetUploader(stage, pipeline);
-}
-
-bool CheckpointUploads::DropUploadedBy(std::uint32_t stage,
-                                       const std::vector<std::uint32_t>& pipelines) {
-  const bool dropped = rounds_.DropUploadedBy(stage, pipelines);
-  if (!rounds_.pending()) interval_.Drop();
+bool CheckpointUploads::Distrust(const std::set<PeerId>& peers) {
+  distrusted_.insert(peers.begin(), peers.end());
+  const bool dropped = rounds_.Distrust(peers);
+  if (dropped) DropUnneeded();
   return dropped;
 }
 
-bool CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone& done) {
-  if (!rounds_.Has(done.step())) return false;
-  if (!done.error().empty()) return OnFailed(member, done);
-  member->save_error.clear();
-  member->saves_failed = 0;
-  if (!AddFiles(*member, done)) return false;
-  rounds_.AddReport(done.step(), PipelineOf(*member), StageOf(*member));
-  return CompleteIfWhole(done.step());
+void CheckpointUploads::OnMoved(const PeerId& peer) {
+  const Member* const member = members_.Find(peer);
+  rounds_.Moved(peer, member != nullptr && member->connected);
 }
 
-// False: what the member uploaded ends the generation.
-bool CheckpointUploads::AddFiles(const Member& member, const control::v1::CheckpointDone& done) {
-  if (!rounds_.Uploads(done.step(), PipelineOf(member), StageOf(member))) return true;
-  const Status added = AddCheckpointFiles(config_, member, done, &rounds_);
-  if (added.ok()) return true;
+void CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone& done) {
+  if (!rounds_.Saves(done.step(), done.generation(), member->peer)) return;
+  if (!done.error().empty()) {
+    rounds_.AddFailed(done.step(), member->peer);
+    return OnFailed(member, done.error());
+  }
+  if (distrusted_.contains(member->peer)) return rounds_.AddFailed(done.step(), member->peer);
+  const Status added = AddSaved(*member, done);
+  if (added.ok()) {
+    member->save_error.clear();
+    member->saves_failed = 0;
+    return;
+  }
+  rounds_.AddFailed(done.step(), member->peer);
   // Copies that differ: nobody knows which of them are right.
-  lifecycle_.Interrupt(added.message(), {added.code() != StatusCode::kAborted, member.peer});
-  return false;
+  const bool differ = added.code() == StatusCode::kAborted;
+  if (closing_ > 0) return OnFailed(member, added.message());
+  lifecycle_.Interrupt(added.message(), {!differ, member->peer});
 }
 
-bool CheckpointUploads::OnFailed(Member* member, const control::v1::CheckpointDone& done) {
-  member->save_error = CleanText(done.error(), kReasonCharactersMax);
+Status CheckpointUploads::AddSaved(const Member& member, const control::v1::CheckpointDone& done) {
+  ArtefactMap files;
+  for (const control::v1::ArtefactRef& file : done.files()) files[file.name()] = file;
+  const std::string which = " of the checkpoint of step " + std::to_string(done.step());
+  for (const auto& [name, file] : files) {
+    const auto fresh = initial_.find(name.substr(0, name.find(".optimizer")));
+    const std::uint64_t most =
+        kHeaderBytes + kBytesPerPartByte * (fresh != initial_.end() ? fresh->second.size() : 0);
+    if (file.size() <= most) continue;
+    return InvalidArgument(member.LabelWithPosition() + " says that " + name + which + " has " +
+                           std::to_string(file.size()) + " bytes, more than it can have");
+  }
+  const Status added = rounds_.AddSaved(done.step(), member.peer, files);
+  if (added.ok()) return added;
+  if (added.code() == StatusCode::kAborted) {
+    return Aborted(member.LabelWithPosition() + " has another " + added.message() +
+                   " than other stages" + which);
+  }
+  return InvalidArgument(member.LabelWithPosition() + " did not save " + added.message() + which);
+}
+
+void CheckpointUploads::OnOffered(Member* member, const control::v1::ArtefactsOffered& offered) {
+  if (!rounds_.AddOffered(member->peer, offered.request())) return;
+  OnFailed(member, offered.error().empty() ? "it has not all that it saved" : offered.error());
+}
+
+// Others of the stage bring what this member does not.
+void CheckpointUploads::OnFailed(Member* member, const std::string& error) {
+  member->save_error = CleanText(error, kReasonCharactersMax);
   ++member->saves_failed;
   SHOAL_LOG(kWarning, "scheduler", "checkpoint.not_saved", {"peer", member->LabelWithPosition()},
-            {"step", done.step()}, {"error", member->save_error});
-  if (rounds_.Uploads(done.step(), PipelineOf(*member), StageOf(*member))) {
-    OnUploadFailed(*member, done.step());
-    return false;
-  }
-  // The others have the checkpoint: it fetches what it lacks another time.
-  rounds_.AddReport(done.step(), PipelineOf(*member), StageOf(*member));
-  return CompleteIfWhole(done.step());
+            {"error", member->save_error});
 }
 
-// A peer that cannot save costs no step: another member of its stage uploads for the group from
-// now on. If there is none, a spare takes its position when it has failed twice, which costs the
-// steps since the last checkpoint once; without a spare the next checkpoint tries again, and the
-// status names the peer.
-void CheckpointUploads::OnUploadFailed(const Member& member, std::uint64_t step) {
-  const std::uint32_t stage = StageOf(member);
-  rounds_.Drop(step);
-  if (!rounds_.pending()) interval_.Drop();
-  const auto other = UploaderFor(stage);
-  if (history_.step() >= config_.steps) {  // no step is left in which to save again
-    if (other) return lifecycle_.Interrupt(WhoCannotSave());
-    return lifecycle_.Hold(WhoCannotSave() + "; then continue with: shoal swarm resume");
+CheckpointRounds::Line CheckpointUploads::LineOf() const {
+  return [this](const PeerId& peer) -> std::optional<std::uint64_t> {
+    const Member* const member = members_.Find(peer);
+    if (member == nullptr || !member->connected) return std::nullopt;
+    return member->line.upload_bps;
+  };
+}
+
+std::optional<std::uint64_t> CheckpointUploads::Look() {
+  if (!rounds_.pending() && !asks_) return std::nullopt;
+  CheckpointRounds::Dealt dealt = rounds_.Deal(LineOf());
+  for (CheckpointRounds::Request& request : dealt.requests) {
+    control::v1::SchedulerMessage message;
+    message.mutable_want_artefacts()->set_request(request.number);
+    for (const control::v1::ArtefactRef& file : request.files) {
+      *message.mutable_want_artefacts()->add_files() = file;
+    }
+    if (!request.files.empty()) reaction_.Add(WantArtefacts{std::move(request.files)});
+    reaction_.Send(*members_.Find(request.peer), std::move(message));
   }
-  if (!other && !member.wants_stage) {  // to wait longer for its disk would help nobody
-    return lifecycle_.EndNow(member.HandsOver() + ", and cannot save: " + member.save_error);
+  asks_ = rounds_.pending();
+  if (dealt.lost && (lifecycle_.active() || closing_ > 0)) OnLost(*dealt.lost);
+  const auto whole = rounds_.TakeWhole();
+  if (!whole) return std::nullopt;
+  interval_.End(reaction_.now());
+  if (rounds_.pending()) interval_.Begin(reaction_.now());
+  journal_.StoreLosses();
+  CheckpointMade made{whole->step, {}};
+  for (const auto& [name, file] : whole->files) made.files.push_back(file);
+  journal_.Record(made);
+  reaction_.Add(CheckpointComplete{whole->step});
+  return whole->step;
+}
+
+// The first member of a stage that can save, if any.
+const Member* CheckpointUploads::SaverOf(std::uint32_t stage) const {
+  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
+    const Member* const member = plan_.At(pipeline, stage);
+    if (MaySave(member) && member->save_error.empty()) return member;
   }
-  const bool replaceable = !other && !lifecycle_.ending() && plan_.SpareCouldReplace(member);
-  if (replaceable && member.saves_failed >= kSavesFailedMax) {
-    return faults_.Replace(member, member.CannotSave() + "; a spare takes its place");
+  return nullptr;
+}
+
+// A stage that nobody can save costs no step: the next checkpoint tries again. If its only member
+// failed twice, a spare takes its position, which costs the steps since the last checkpoint once;
+// without a spare the status names the peer.
+void CheckpointUploads::OnLost(const CheckpointRounds::Lost& lost) {
+  rounds_.Drop(lost.step);
+  DropUnneeded();
+  if (closing_ > 0) return;
+  const Member* failed = nullptr;
+  for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
+    const Member* const member = plan_.At(pipeline, lost.stage);
+    if (MaySave(member) && !member->save_error.empty()) failed = member;
   }
-  if (other) rounds_.SetUploader(stage, *other);
-  if (other || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
+  const Member* const other = SaverOf(lost.stage);
+  if (history_.step() >= config_.steps) return OnLastLost(failed, other);
+  const bool only = failed != nullptr && other == nullptr;
+  if (only && !failed->wants_stage) {  // to wait longer for its disk would help nobody
+    return lifecycle_.EndNow(failed->HandsOver() + ", and cannot save: " + failed->save_error);
+  }
+  const bool replaceable = only && !lifecycle_.ending() && plan_.SpareCouldReplace(*failed);
+  if (replaceable && failed->saves_failed >= kSavesFailedMax) {
+    return faults_.Replace(*failed, failed->CannotSave() + "; a spare takes its place");
+  }
+  if (!only || replaceable) rounds_.AskAgainAfter(history_.checkpoint().step);  // at once
   lifecycle_.PostponeEnding();
+}
+
+// No step is left in which to save again.
+void CheckpointUploads::OnLastLost(const Member* failed, const Member* other) {
+  const std::string who = failed != nullptr ? WhoCannotSave() : "who saved the last steps is gone";
+  if (other != nullptr) return lifecycle_.Interrupt(who);
+  lifecycle_.Hold(who + "; then continue with: shoal swarm resume");
 }
 
 std::string CheckpointUploads::WhoCannotSave() const {
@@ -184,15 +253,6 @@ std::string CheckpointUploads::WhoCannotSave() const {
            ". Free disk space there, or let that peer leave";
   }
   return "";
-}
-
-bool CheckpointUploads::CompleteIfWhole(std::uint64_t step) {
-  const auto files = rounds_.TakeWhole(step);
-  if (!files) return false;
-  interval_.End(reaction_.now());
-  if (rounds_.pending()) interval_.Begin(reaction_.now());
-  RecordCheckpoint(step, *files, &journal_, &reaction_);
-  return true;
 }
 
 }  // namespace shoal::scheduler

@@ -1,11 +1,13 @@
-// CheckpointUploads: who saves and uploads the checkpoints of a generation, and what follows where
-// a member cannot. Thread: control.
+// CheckpointUploads: the checkpoints of a run that are under way: their members save their stages
+// and share the upload out (checkpoint_rounds.h), and what follows where one cannot. They go on
+// when a generation ends, unless its steps are in doubt or trained again. Thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_CHECKPOINT_UPLOADS_H_
 #define SHOAL_SCHEDULER_SWARM_CHECKPOINT_UPLOADS_H_
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,61 +24,72 @@
 
 namespace shoal::scheduler {
 
-// Takes the files that a member uploaded as its stage's part of a checkpoint that is under way.
-// Invalid argument: one is missing. Aborted: another stage has another file of that name.
-Status AddCheckpointFiles(const RunConfig& config, const Member& member,
-                          const control::v1::CheckpointDone& done, CheckpointRounds* rounds);
-// A checkpoint of `step` applied steps is whole: it is the run's newest.
-void RecordCheckpoint(std::uint64_t step, const ArtefactMap& files, RunJournal* journal,
-                      Reaction* reaction);
-
 class CheckpointUploads {
  public:
-  // All outlive it.
-  CheckpointUploads(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
-                    Lifecycle* lifecycle, MemberFaults* faults, Reaction* reaction);
+  // All outlive it. `initial`: artefacts of the fresh model.
+  CheckpointUploads(const RunConfig& config, const ArtefactMap& initial, const Members& members,
+                    const SwarmPlan& plan, RunJournal* journal, Lifecycle* lifecycle,
+                    MemberFaults* faults, Reaction* reaction);
 
-  // Of the newest plan, which resumes from the newest checkpoint.
-  void BeginGeneration();
+  // Of the newest plan. In place: what is under way goes on; else the plan resumes from the newest
+  // checkpoint.
+  void BeginGeneration(bool in_place);
   void EndGeneration();
+  // The weights that were saved are in doubt.
+  void DropAll();
 
   // Steps applied at the newest checkpoint that was asked for, or resumed from.
   std::uint64_t asked() const { return rounds_.asked(); }
   bool pending() const { return rounds_.pending(); }
+  bool Has(std::uint64_t step) const { return rounds_.Has(step); }
   // As many are under way as may be.
   bool full() const { return rounds_.full(); }
-  // Whether this member of the plan uploads for its stage group, from the next checkpoint on.
-  bool Uploads(const Member& member) const;
-  void SetUploader(std::uint32_t stage, std::uint32_t pipeline);
   // The members save what they hold after the newest step.
   void Begin();
+  // The same of an ended generation: these do, until EndClosing.
+  void BeginClosing(std::uint64_t step, const std::vector<CheckpointRounds::Saver>& savers);
+  void EndClosing();
   // A step of the plan took so long.
   void AddStep(Duration step) { interval_.AddStep(step, rounds_.pending()); }
   // Steps from one checkpoint to the next, 1 or more: those of the run file, or what suits.
   std::uint64_t Every() const;
 
-  // A pipeline has left the plan: others upload in the place of its members, and what these were
-  // to upload is saved with the next step.
-  void GoOnWithout(std::uint32_t pipeline);
+  // Pipelines have left the plan: nobody waits for what their members have not saved yet.
+  void GoOnWithout();
+  // These members hold wrong weights: nothing that they save is used in this generation. True: a
+  // checkpoint that has some of that ends.
+  bool Distrust(const std::set<PeerId>& peers);
 
-  // A member of the plan has saved and uploaded its part, or failed to. True: with that the
-  // checkpoint is whole, and the run's newest.
-  bool OnDone(Member* member, const control::v1::CheckpointDone& done);
-  // These members of a stage group hold wrong weights: checkpoints that they upload are dropped.
-  // True: there were some.
-  bool DropUploadedBy(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines);
+  // A member has saved its stage, or failed to.
+  void OnDone(Member* member, const control::v1::CheckpointDone& done);
+  // A member has uploaded all that it could.
+  void OnOffered(Member* member, const control::v1::ArtefactsOffered& offered);
+  // A file that was wanted is here.
+  void OnHere(const std::string& hash) { rounds_.AddHere(hash); }
+  // A member has come or gone.
+  void OnMoved(const PeerId& peer);
+  // With any event: asks for what is to be uploaded. The steps applied in a checkpoint that is
+  // whole by now, and the run's newest.
+  std::optional<std::uint64_t> Look();
 
+  // Files of checkpoints that are not whole yet, here or on their way.
+  std::vector<control::v1::ArtefactRef> Files() const { return rounds_.Files(); }
   // A member of the plan whose last checkpoint failed, for people; empty: there is none.
   std::string WhoCannotSave() const;
 
  private:
-  std::optional<std::uint32_t> UploaderFor(std::uint32_t stage) const;
-  bool AddFiles(const Member& member, const control::v1::CheckpointDone& done);
-  bool OnFailed(Member* member, const control::v1::CheckpointDone& done);
-  void OnUploadFailed(const Member& member, std::uint64_t step);
-  bool CompleteIfWhole(std::uint64_t step);
+  bool MaySave(const Member* member) const;
+  const Member* SaverOf(std::uint32_t stage) const;
+  Status AddSaved(const Member& member, const control::v1::CheckpointDone& done);
+  void OnFailed(Member* member, const std::string& error);
+  void OnLost(const CheckpointRounds::Lost& lost);
+  void OnLastLost(const Member* failed, const Member* other);
+  void DropUnneeded();
+  CheckpointRounds::Line LineOf() const;
 
   const RunConfig& config_;
+  const ArtefactMap& initial_;
+  const Members& members_;
   const SwarmPlan& plan_;
   RunJournal& journal_;
   const RunHistory& history_;
@@ -84,6 +97,9 @@ class CheckpointUploads {
   MemberFaults& faults_;
   Reaction& reaction_;
   CheckpointRounds rounds_;
+  bool asks_ = false;          // somebody may still upload what nobody needs
+  std::uint64_t closing_ = 0;  // steps applied in the closing checkpoint; 0: there is none
+  std::set<PeerId> distrusted_;
   CheckpointInterval interval_;
 };
 

@@ -331,7 +331,6 @@ void HeldSteps::Adopt(std::uint64_t step) {
     if (Counts(member, step)) positions[member.held.pipeline()][member.held.stage()] = peer;
   }
   plan_.Adopt(std::move(positions));
-  reaction_.Add(PlanOut{plan_.positions()});  // who may upload
   step_ = step;
 }
 

@@ -58,6 +58,7 @@ void Members::Close(ConnectionId connection) {
   if (Member* member = Of(connection)) {
     member->connected = false;
     member->held.Clear();
+    moved_.insert(member->peer);
     status_bytes_ -= member->status_json.size();
     member->status_json = std::string();  // with its memory
   }
@@ -92,6 +93,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   open->admitted = true;
   const auto [entry, fresh] = members_.try_emplace(open->peer);
   Member& member = entry->second;
+  moved_.insert(open->peer);
   if (fresh) {
     member.peer = open->peer;
     member.joined = ++joined_;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -72,6 +74,8 @@ class Members {
  public:
   void Open(ConnectionId connection, const PeerId& peer, const std::string& address, TimePoint now);
   void Close(ConnectionId connection);  // the member stays, without connection
+  // Who has come or gone since the last call.
+  std::set<PeerId> TakeMoved() { return std::exchange(moved_, {}); }
   Connection* FindConnection(ConnectionId connection);
   std::size_t connections() const { return connections_.size(); }
 
@@ -108,6 +112,7 @@ class Members {
  private:
   std::map<PeerId, Member> members_;
   std::map<ConnectionId, Connection> connections_;
+  std::set<PeerId> moved_;
   std::uint64_t joined_ = 0;
   std::size_t status_bytes_ = 0;
 };

@@ -77,12 +77,10 @@ struct CheckpointComplete {
 struct WantArtefacts {
   std::vector<control::v1::ArtefactRef> files;
 };
-// Comes before the messages that carry the plan: only its members upload from now on.
-struct PlanOut {
-  std::vector<std::vector<PeerId>> positions;  // by pipeline, then stage
-};
+// Not all that was wanted is needed any more (NeededArtefacts). The server may prune blobs.
+struct ArtefactsUnneeded {};
 using Action =
-    std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts, PlanOut>;
+    std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts, ArtefactsUnneeded>;
 
 struct MemberView {
   PeerId peer;
@@ -133,6 +131,9 @@ class SwarmState {
   virtual const RunConfig& config() const = 0;
   // Artefacts of the newest complete checkpoint by part name, or of the initial model.
   virtual std::map<std::string, control::v1::ArtefactRef> CurrentWeights() const = 0;
+  // All that the run may hand out or waits for: the initial artefacts, the current weights, and
+  // files of checkpoints under way.
+  virtual std::vector<control::v1::ArtefactRef> NeededArtefacts() const = 0;
   virtual bool IsMember(const PeerId& peer) const = 0;
 };
 

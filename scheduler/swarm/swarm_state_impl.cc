@@ -22,7 +22,6 @@ std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& messag
   if (message.has_step_ready()) return message.step_ready().generation();
   if (message.has_sync_done()) return message.sync_done().generation();
   if (message.has_applied()) return message.applied().generation();
-  if (message.has_checkpoint_done()) return message.checkpoint_done().generation();
   if (message.has_caught_up()) return message.caught_up().generation();
   return std::nullopt;
 }
@@ -42,8 +41,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
                   newcomers_.possible(), &reaction_),
       faults_(TimeoutsOf(config_.peer_timeout), members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
-      uploads_(config_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
-      closing_(config_, initial_, plan_, &journal_, &lifecycle_, &reaction_),
+      uploads_(config_, initial_, members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
+      closing_(config_, initial_, plan_, history_, &lifecycle_, &uploads_, reaction_),
       held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, newcomers_.possible(),
             &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_),
@@ -59,6 +58,8 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   journal_.StoreStart();
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
+  for (const PeerId& peer : members_.TakeMoved()) uploads_.OnMoved(peer);
+  if (const auto whole = uploads_.Look()) OnCheckpointWhole(*whole);
   faults_.Look();
   broken_.Look();
   held_.Look();
@@ -149,8 +150,7 @@ void SwarmStateImpl::Welcome(const Member& member) {
 void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& message) {
   if (const auto generation = GenerationOf(message)) {
     if (*generation != history_.generation() || !member->placed()) return;
-    if (lifecycle_.active()) return OnPlanMember(member, message);
-    if (message.has_checkpoint_done()) closing_.OnDone(*member, message.checkpoint_done());
+    if (lifecycle_.active()) OnPlanMember(member, message);
     return;
   }
   using control::v1::PeerMessage;
@@ -158,7 +158,8 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
     case PeerMessage::kHeartbeat: membership_.OnHeartbeat(member, message.heartbeat()); break;
     case PeerMessage::kPlanFailed: faults_.OnPlanFailed(*member, message.plan_failed()); break;
     case PeerMessage::kLinkBroken: faults_.OnLinkBroken(*member, message.link_broken()); break;
-    case PeerMessage::kArtefactsOffered: artefacts_.OnOffered(*member); break;
+    case PeerMessage::kCheckpointDone: uploads_.OnDone(member, message.checkpoint_done()); break;
+    case PeerMessage::kArtefactsOffered: OnOffered(member, message.artefacts_offered()); break;
     case PeerMessage::kPrepared:
       newcomers_.OnPrepared(member, message.prepared());
       newcomers_.Look();
@@ -175,7 +176,6 @@ void SwarmStateImpl::OnPlanMember(Member* member, const control::v1::PeerMessage
   if (message.has_plan_ready()) OnPlanReady(*member, message.plan_ready());
   if (message.has_step_ready()) steps_.OnReady(*member, message.step_ready());
   if (message.has_sync_done()) steps_.OnSynced(*member, message.sync_done());
-  if (message.has_checkpoint_done()) OnCheckpointDone(member, message.checkpoint_done());
   if (message.has_caught_up()) OnCaughtUp(*member, message.caught_up());
   if (message.has_applied()) OnApplied(*member, message.applied());
 }
@@ -226,11 +226,28 @@ void SwarmStateImpl::OnPlanReady(const Member& member, const control::v1::PlanRe
   steps_.Begin();
 }
 
-void SwarmStateImpl::OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done) {
-  if (!uploads_.OnDone(member, done)) return;
+// Request 0 is of what the server lost.
+void SwarmStateImpl::OnOffered(Member* member, const control::v1::ArtefactsOffered& offered) {
+  offered.request() == 0 ? artefacts_.OnOffered(*member) : uploads_.OnOffered(member, offered);
+}
+
+void SwarmStateImpl::On(const ArtefactHere& event) {
+  artefacts_.OnFound(event.hash);
+  uploads_.OnHere(event.hash);
+}
+
+void SwarmStateImpl::OnCheckpointWhole(std::uint64_t step) {
+  if (!lifecycle_.active()) return;
   faults_.CheckpointWhole();
-  if (done.step() >= config_.steps) return Finish();
-  lifecycle_.CheckpointWhole(done.step());
+  if (step >= config_.steps) return Finish();
+  lifecycle_.CheckpointWhole(step);
+}
+
+std::vector<control::v1::ArtefactRef> SwarmStateImpl::NeededArtefacts() const {
+  std::vector<control::v1::ArtefactRef> needed = uploads_.Files();
+  for (const auto& [name, artefact] : initial_) needed.push_back(artefact);
+  for (const auto& [name, artefact] : artefacts_.Weights()) needed.push_back(artefact);
+  return needed;
 }
 
 // ---- generations
@@ -283,7 +300,7 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
                            in_place ? held_.step() : history_.checkpoint().step, std::move(hosts)});
   if (!plan_.shadows().empty()) journal_.Record(PipelinesCount{history_.step(), plan_.Counting()});
   newcomers_.BeginGeneration(in_place);
-  uploads_.BeginGeneration();
+  uploads_.BeginGeneration(in_place);
   applied_.BeginGeneration();
   steps_.BeginGeneration();
   const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
@@ -292,7 +309,6 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
 }
 
 void SwarmStateImpl::SendPlan(bool in_place) {
-  reaction_.Add(PlanOut{plan_.positions()});
   const control::v1::Plan common =
       CommonPlan(config_, history_.generation(), history_.step(), plan_.positions(), plan_.lans(),
                  plan_.shadows(), members_);

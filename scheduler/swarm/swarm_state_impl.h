@@ -54,6 +54,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   RunView View(TimePoint now) const override { return view_.At(now); }
   const RunConfig& config() const override { return config_; }
   ArtefactMap CurrentWeights() const override { return artefacts_.Weights(); }
+  std::vector<control::v1::ArtefactRef> NeededArtefacts() const override;
   bool IsMember(const PeerId& peer) const override { return members_.Find(peer) != nullptr; }
 
  private:
@@ -63,7 +64,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const AdminCommand& event);
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
-  void On(const ArtefactHere& event) { artefacts_.OnFound(event.hash); }
+  void On(const ArtefactHere& event);
 
   void OnHello(ConnectionId connection, const control::v1::Hello& hello);
   void Welcome(const Member& member);
@@ -71,7 +72,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   // A message of the generation in progress, from a member of its plan.
   void OnPlanMember(Member* member, const control::v1::PeerMessage& message);
   void OnPlanReady(const Member& member, const control::v1::PlanReady& ready);
-  void OnCheckpointDone(Member* member, const control::v1::CheckpointDone& done);
+  void OnOffered(Member* member, const control::v1::ArtefactsOffered& offered);
+  void OnCheckpointWhole(std::uint64_t step);
   void OrderResume();
 
   void TryPlan();
@@ -84,6 +86,8 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void OnInStep(const Member& member);
   StepsFate KeepSteps(const Keep& keep) override {
     if (steps_.last_apply()) held_.NoteApply(*steps_.last_apply());
+    if (!keep.steps) uploads_.DropAll();
+    if (keep.without) uploads_.Distrust({*keep.without});
     return held_.Begin(keep, steps_.times().seconds());
   }
   bool GoOnWithout(const PeerId& peer, const std::string& cause) override {

@@ -106,10 +106,8 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
   const Pipelines left = plan_.Counting();
   journal_.Record(PipelinesCount{history_.step(), left, planned_, cause});
   counting_.Left(history_.step(), planned_, left);
-  for (const std::uint32_t pipeline : pipelines) {
-    account_.GoOnWithout(pipeline);
-    uploads_.GoOnWithout(pipeline);
-  }
+  for (const std::uint32_t pipeline : pipelines) account_.GoOnWithout(pipeline);
+  uploads_.GoOnWithout();
   reduced_ = false;
   lost_.clear();
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
@@ -313,9 +311,7 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
   last_apply_->set_check_weights(false);
   for (const Member* const member : plan_.Hosts()) {
     // What is saved was made ready for it with Reduce; what asked for it since gets the next step.
-    const bool saves = decision_.checkpoint && !plan_.IsShadow(member->peer);
-    apply->set_checkpoint(saves);
-    apply->set_upload(saves && uploads_.Uploads(*member));
+    apply->set_checkpoint(decision_.checkpoint && !plan_.IsShadow(member->peer));
     reaction_.Send(*member, message);
   }
 }

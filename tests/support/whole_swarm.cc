@@ -153,19 +153,18 @@ class WholeSwarm::Client final : public net::ControlClient {
   void Upload(const std::string& hash, std::uint64_t size,
               std::function<Result<std::string>(std::uint64_t, std::size_t)> read,
               std::function<void(Status)> on_done) override {
-    Later(40, [this, alive = alive_, hash, size, read = std::move(read),
-               on_done = std::move(on_done)] {
-      if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut()) return;
-      std::string bytes;
-      while (bytes.size() < size) {
-        const auto piece = read(bytes.size(), std::min<std::uint64_t>(kPieceBytes, size));
-        if (!*alive) return;
-        if (!piece.ok()) return on_done(piece.status());
-        bytes += *piece;
-      }
-      const auto put = swarm_->content_->Put(std::as_bytes(std::span(bytes.data(), bytes.size())));
-      on_done(put.ok() && *put == HashOf(hash) ? Status::Ok() : DataLoss("another file"));
-    });
+    Later(40,
+          [this, alive = alive_, hash, size, read = std::move(read), on_done = std::move(on_done)] {
+            if (!connection_ || !connection_->open || swarm_->peers_[peer_]->cut()) return;
+            std::string bytes;
+            while (bytes.size() < size) {
+              const auto piece = read(bytes.size(), std::min<std::uint64_t>(kPieceBytes, size));
+              if (!*alive) return;
+              if (!piece.ok()) return on_done(piece.status());
+              bytes += *piece;
+            }
+            on_done(swarm_->Take(hash, bytes));
+          });
   }
   net::ControlStats stats() const override { return {}; }
 
@@ -458,6 +457,9 @@ void WholeSwarm::Carry(const scheduler::Action& action) {
     const auto ms =
         std::chrono::duration_cast<std::chrono::milliseconds>(world_.Now().time_since_epoch());
     log_.push_back(scheduler::StampEvent(persist->event, static_cast<std::uint64_t>(ms.count())));
+  } else if (std::holds_alternative<scheduler::CheckpointComplete>(action) ||
+             std::holds_alternative<scheduler::ArtefactsUnneeded>(action)) {
+    SHOAL_CHECK(content_->KeepOnly(Needed()).ok());
   } else if (const auto* want = std::get_if<scheduler::WantArtefacts>(&action)) {
     for (const auto& file : want->files) {
       if (!content_->Has(HashOf(file.hash()))) continue;
@@ -466,11 +468,26 @@ void WholeSwarm::Carry(const scheduler::Action& action) {
   }
 }
 
+std::vector<storage::ContentHash> WholeSwarm::Needed() const {
+  std::vector<storage::ContentHash> needed;
+  for (const auto& file : state_->NeededArtefacts()) needed.push_back(HashOf(file.hash()));
+  return needed;
+}
+
+// An upload, as the server takes it.
+Status WholeSwarm::Take(const std::string& hash, const std::string& bytes) {
+  if (!state_ || std::ranges::count(Needed(), HashOf(hash)) == 0) {
+    return PermissionDenied("the run does not need it");
+  }
+  const auto put = content_->Put(std::as_bytes(std::span(bytes.data(), bytes.size())));
+  if (!put.ok()) return put.status();
+  if (*put != HashOf(hash)) return DataLoss("another file");
+  world_.At(world_.Now(), [this, hash] { Feed(scheduler::ArtefactHere{hash}); });
+  return Status::Ok();
+}
+
 void WholeSwarm::Arrive(ConnectionId id, const PeerMessage& message) {
   if (!connections_.contains(id)) return;
-  for (const auto& file : message.checkpoint_done().files()) {
-    SHOAL_CHECK(content_->Has(HashOf(file.hash())));
-  }
   Feed(scheduler::PeerMessageReceived{id, message});
 }
 

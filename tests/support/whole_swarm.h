@@ -103,6 +103,8 @@ class WholeSwarm {
   Peer& PeerOf(const PeerId& id);
   void Feed(const scheduler::Event& event);
   void Carry(const scheduler::Action& action);
+  std::vector<storage::ContentHash> Needed() const;
+  Status Take(const std::string& hash, const std::string& bytes);
   void Tick(std::uint64_t life);
   void ToPeer(scheduler::ConnectionId connection, control::v1::SchedulerMessage message);
   void Break(scheduler::ConnectionId connection, const std::string& reason);

@@ -207,7 +207,6 @@ class StageHostTest : public testing::Test {
     apply.set_learning_rate(1e-3);
     apply.set_labels(ready.labels());
     apply.set_checkpoint(checkpoint_);
-    apply.set_upload(checkpoint_);
     apply.set_check_weights(true);
     apply.set_skip(skip_);
     if (skip_) apply.set_global_norm(std::nan(""));

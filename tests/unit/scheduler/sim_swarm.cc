@@ -207,7 +207,6 @@ void SimSwarm::Feed(const Event& event) {
   last_actions_ = actions.size();
   for (Action& action : actions) {
     if (auto* send = std::get_if<SendTo>(&action)) {
-      CheckMayUpload(*send);
       TimePoint& last = to_peer_[send->connection];
       last = std::max(last, now_ + Delay(20));
       tasks_.push({last, ++order_, [this, send = *send, life = scheduler_life_] {
@@ -222,24 +221,13 @@ void SimSwarm::Feed(const Event& event) {
       EXPECT_EQ(number.ok() ? *number : 0, persisted_.size()) << number.status().ToString();
     } else if (auto* complete = std::get_if<CheckpointComplete>(&action)) {
       checkpoints_.push_back(complete->step);
+      Prune();
+    } else if (std::holds_alternative<ArtefactsUnneeded>(action)) {
+      Prune();
     } else if (auto* want = std::get_if<WantArtefacts>(&action)) {
-      for (const auto& file : want->files) wanted_.push_back(file.name());
-    } else if (auto* plan = std::get_if<PlanOut>(&action)) {
-      uploaders_.clear();
-      for (const auto& pipeline : plan->positions) {
-        uploaders_.insert(pipeline.begin(), pipeline.end());
-      }
+      for (const auto& file : want->files) Want(file);
     }
   }
-}
-
-// Who hears of its stage may upload it by then, and nobody else.
-void SimSwarm::CheckMayUpload(const SendTo& send) {
-  const SimPeer* peer = ByConnection(send.connection);
-  if (peer == nullptr || !send.message.has_plan()) return;
-  const bool placed = send.message.plan().artefacts_size() > 0;
-  if (send.message.plan().in_place()) return;
-  EXPECT_EQ(uploaders_.contains(peer->id), placed) << peer->name;
 }
 
 SimPeer* SimSwarm::ByConnection(ConnectionId connection) {
@@ -286,21 +274,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
     case SchedulerMessage::kRefused: peer->refused = message.refused(); return;
     case SchedulerMessage::kFinished: peer->finished = true; return;
     case SchedulerMessage::kWantArtefacts: {
-      for (const auto& file : message.want_artefacts().files()) {
-        if (!peer->has || !peer->has(file)) continue;
-        At(Delay(300), [this, hash = file.hash(), life = scheduler_life_] {
-          if (life == scheduler_life_) Feed(ArtefactHere{hash});
-        });
-      }
-      // Behind all uploads.
-      At(std::chrono::seconds(3), [this, connection] {
-        for (std::size_t i = 0; i < peers_.size(); ++i) {
-          if (peers_[i].get() != ByConnection(connection)) continue;
-          PeerMessage offered;
-          offered.mutable_artefacts_offered();
-          Say(i, offered);
-        }
-      });
+      OnWanted(peer, message.want_artefacts());
       return;
     }
     default: return;
@@ -456,7 +430,6 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   peer->synced = false;
   peer->last_apply = apply;
   peer->last_apply.clear_checkpoint();
-  peer->last_apply.clear_upload();
   peer->last_apply.clear_check_weights();
   peer->working = false;
   PeerMessage message;
@@ -478,30 +451,8 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   }
   EXPECT_TRUE(!apply.checkpoint() || !peer->shadow);
   Answer(peer, 10, message);
-  if (apply.checkpoint()) Save(peer, apply.step() + 1, apply.upload());
+  if (apply.checkpoint()) Save(peer, apply.step() + 1);
   Work(peer);
-}
-
-void SimSwarm::Save(SimPeer* peer, std::uint64_t step, bool upload) {
-  PeerMessage saved;
-  control::v1::CheckpointDone* done = saved.mutable_checkpoint_done();
-  done->set_generation(peer->generation);
-  done->set_step(step);
-  if (upload) {
-    for (const auto& artefact : peer->plan.artefacts()) {
-      if (artefact.name() == "data" || artefact.name().ends_with(".optimizer")) continue;
-      for (const char* suffix : {"", ".optimizer"}) {
-        control::v1::ArtefactRef* file = done->add_files();
-        file->set_name(artefact.name() + suffix);
-        std::string hash(32, 'c');
-        hash[0] = static_cast<char>(step % 100);
-        hash[1] = static_cast<char>('0' + peer->pipeline);
-        file->set_hash(hash);
-        file->set_size(50);
-      }
-    }
-  }
-  Answer(peer, 800, saved);
 }
 
 void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
@@ -523,7 +474,7 @@ void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
   EXPECT_EQ(abort.hold_step(), peer->applied);
   if (!abort.save()) return;
   peer->closings.push_back(abort);
-  Save(peer, abort.hold_step(), abort.upload());
+  Save(peer, abort.hold_step());
 }
 
 void SimSwarm::RestartScheduler(bool reconnect) {

@@ -24,6 +24,8 @@ namespace shoal::scheduler {
 inline constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
 
 RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines);
+// Of a file of the checkpoint of so many applied steps.
+std::string SimHash(const std::string& name, std::uint64_t step);
 std::map<std::string, control::v1::ArtefactRef> SimArtefacts(const RunConfig& config);
 PeerId SimPeerId(std::uint32_t number);
 
@@ -67,6 +69,8 @@ struct SimPeer {
   // What it can upload when the scheduler has lost it; none: nothing.
   std::function<bool(const control::v1::ArtefactRef&)> has;
   std::uint64_t upload_bps = 0;  // as its heartbeats say
+  std::set<std::string> saved;   // hashes of what it has of checkpoints
+  std::uint64_t request = 0;     // for some of that, the newest
 };
 
 class SimSwarm {
@@ -87,7 +91,10 @@ class SimSwarm {
   void CutOff(std::size_t index);
   void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
   void Order(AdminCommand::Kind kind);
-  void Lose(const std::vector<std::string>& hashes) { Feed(ArtefactsLost{hashes}); }
+  void Lose(const std::vector<std::string>& hashes) {
+    for (const std::string& hash : hashes) here_.erase(hash);
+    Feed(ArtefactsLost{hashes});
+  }
 
   // A new scheduler from the persisted events; all connections break, living peers come back.
   void RestartScheduler(bool reconnect);
@@ -109,6 +116,8 @@ class SimSwarm {
   const std::vector<std::string>& persisted() const { return persisted_; }
   // Artefacts that the state wanted of the server, by name, in order.
   const std::vector<std::string>& wanted() const { return wanted_; }
+  // Names of peers that uploaded files of the newest checkpoint for a stage.
+  std::set<std::string> UploadersOf(std::uint32_t stage) const;
   const std::vector<std::uint64_t>& checkpoints() const { return checkpoints_; }
   std::size_t disconnects() const { return disconnects_; }
   std::size_t last_actions() const { return last_actions_; }
@@ -123,7 +132,10 @@ class SimSwarm {
   void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
   void OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan);
   void OnAbort(SimPeer* peer, const control::v1::Abort& abort);
-  void Save(SimPeer* peer, std::uint64_t step, bool upload);
+  void Save(SimPeer* peer, std::uint64_t step);
+  void Prune();
+  void Want(const control::v1::ArtefactRef& file);
+  void OnWanted(SimPeer* peer, const control::v1::WantArtefacts& want);
   void OnPrepare(SimPeer* peer, const control::v1::Prepare& prepare);
   void CatchUp(SimPeer* peer);
   void CheckAgreed(const SimPeer& peer);
@@ -133,7 +145,6 @@ class SimSwarm {
   void AnswerIn(Duration delay, SimPeer* peer, control::v1::PeerMessage message);
   void Heartbeat(SimPeer* peer);
   SimPeer* ByConnection(ConnectionId connection);
-  void CheckMayUpload(const SendTo& send);
 
   struct Task {
     TimePoint when;
@@ -159,7 +170,7 @@ class SimSwarm {
   std::vector<std::uint64_t> checkpoints_;
   // By generation and step: what those who applied it had agreed on.
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> agreed_;
-  std::set<PeerId> uploaders_;  // of the newest plan
+  std::map<std::string, std::string> here_;  // hash of what the server has: who uploaded it
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };
 

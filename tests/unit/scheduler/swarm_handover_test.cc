@@ -9,6 +9,7 @@ namespace shoal::scheduler {
 namespace {
 
 using control::v1::PeerMessage;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 PeerMessage HandingOver(const std::string& reason) {
@@ -124,11 +125,12 @@ TEST(SwarmHandoverTest, AnotherMemberOfTheStageSavesForAFullDisk) {
   SimSwarm swarm(SimConfig(2, 2), 44);
   for (int i = 0; i < 4; ++i) swarm.AddPeer();
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  FillDisk(&swarm.Peer(PeerAt(&swarm, 4, 0, 1)));
+  const std::size_t full = PeerAt(&swarm, 4, 0, 1), other = PeerAt(&swarm, 4, 1, 1);
+  FillDisk(&swarm.Peer(full));
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   EXPECT_EQ(swarm.View().generation, 1u);
-  EXPECT_EQ(swarm.state().CurrentWeights().at("head").hash()[1], '1');
-  EXPECT_EQ(swarm.state().CurrentWeights().at("embedding").hash()[1], '0');
+  EXPECT_THAT(swarm.UploadersOf(1), ElementsAre(swarm.Peer(other).name));
+  EXPECT_EQ(swarm.UploadersOf(0).size(), 2u);
 }
 
 TEST(SwarmHandoverTest, AFullDiskAtTheLastStepHoldsTheRunOnce) {

@@ -118,6 +118,41 @@ TEST_F(ArtefactFetcherTest, ADamagedPartialIsFetchedFromItsBeginning) {
   EXPECT_EQ(client_.offsets, (std::vector<std::uint64_t>{1000, 0, 0}));
 }
 
+TEST_F(ArtefactFetcherTest, ANewOfferTakesThePlaceOfTheFormerAndItsFileUnderWayGoesOn) {
+  const auto first = Offer("layer.0", Blob(90'000, 1));
+  const auto second = Offer("layer.1", Blob(500, 2)), third = Offer("head", Blob(500, 3));
+  ASSERT_TRUE(Fetch({first, second, third}).ok());
+  auto offer = std::make_unique<ArtefactOffer>(control_.get(), store_.get(), content_.get());
+  int pieces = 0;
+  std::string ends;
+  const auto start = [&](std::vector<storage::ArtefactRef> files, const std::string& end) {
+    RunOn(control_.get(), [&] {
+      offer->Start(
+          [&]() -> net::ControlClient* {
+            ++pieces;  // of files
+            return &client_;
+          },
+          std::move(files),
+          [&ends, end](const Status& status) { ends += status.ok() ? end : "!"; });
+      EXPECT_TRUE(offer->busy());
+      return 0;
+    });
+  };
+  start({first, second}, "a");
+  start({third, first}, "b");
+  ASSERT_TRUE(WaitUntil(control_.get(), [&] { return !ends.empty(); }));
+  EXPECT_EQ(ends, "b") << "the former says nothing";
+  EXPECT_EQ(client_.uploads.size(), 2u) << "nobody wants the second any more";
+  EXPECT_EQ(pieces, 2) << "each is sent once";
+  start({first}, "c");  // another part of the same checkpoint may be wanted later
+  ASSERT_TRUE(WaitUntil(control_.get(), [&] { return ends.size() == 2; }));
+  RunOn(control_.get(), [&] {
+    EXPECT_FALSE(offer->busy());
+    offer.reset();
+    return 0;
+  });
+}
+
 TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   const auto whole = Offer("layer.0", Blob(5500, 1));
   const auto damaged = Offer("layer.1", Blob(5500, 2));
@@ -132,7 +167,11 @@ TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   const auto start = [&] {
     RunOn(control_.get(), [&] {
       offer->Start([&]() -> net::ControlClient* { return connected ? &client_ : nullptr; },
-                   {missing, damaged, whole, last}, [&] { done = true; });
+                   {missing, damaged, whole, last},
+                   [&](const Status& status) {
+                     EXPECT_THAT(status.message(), HasSubstr("some fail"));
+                     done = true;
+                   });
       return 0;
     });
   };

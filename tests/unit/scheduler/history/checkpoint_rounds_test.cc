@@ -1,77 +1,374 @@
 #include "scheduler/history/checkpoint_rounds.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
 namespace {
 
-control::v1::ArtefactRef File(const std::string& name) {
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
+
+PeerId Peer(unsigned number) {
+  PeerId peer;
+  peer.key[0] = static_cast<std::uint8_t>(number);
+  return peer;
+}
+
+control::v1::ArtefactRef File(const std::string& name, const std::string& hash,
+                              std::uint64_t size = 100) {
   control::v1::ArtefactRef file;
   file.set_name(name);
+  file.set_hash(hash);
+  file.set_size(size);
   return file;
 }
 
-TEST(CheckpointRounds, IsWholeWhenAllMembersHaveReportedEachOnce) {
-  CheckpointRounds rounds;
-  rounds.Reset(0, {0, 1});
-  rounds.Begin(5, 4);
-  EXPECT_EQ(rounds.asked(), 5u);
-  EXPECT_TRUE(rounds.Uploads(5, 0, 0));
-  EXPECT_FALSE(rounds.Uploads(5, 1, 0));
-  EXPECT_TRUE(rounds.Uploads(5, 1, 1));
-  rounds.AddFile(5, "a", File("a"));
-  for (int twice = 0; twice < 2; ++twice) {
-    rounds.AddReport(5, 0, 0);
-    rounds.AddReport(5, 0, 1);
-    rounds.AddReport(5, 1, 0);
+// Weights and moments of some parts; equal texts are equal files.
+ArtefactMap Saved(const std::vector<std::string>& parts, const std::string& weights = "w",
+                  const std::string& moments = "m") {
+  ArtefactMap files;
+  for (const std::string& part : parts) {
+    files[part] = File(part, part + weights);
+    files[part + ".optimizer"] = File(part + ".optimizer", part + moments, 200);
   }
-  EXPECT_FALSE(rounds.TakeWhole(5));
-  rounds.AddReport(5, 1, 1);
-  const auto files = rounds.TakeWhole(5);
-  ASSERT_TRUE(files);
-  EXPECT_EQ(files->size(), 1u);
-  EXPECT_FALSE(rounds.Has(5));
-  EXPECT_FALSE(rounds.TakeWhole(5));
+  return files;
 }
 
-TEST(CheckpointRounds, AWholeOneEndsThoseBeforeIt) {
-  CheckpointRounds rounds;
-  rounds.Reset(0, {0});
-  rounds.Begin(1, 1);
-  rounds.Begin(2, 1);
-  rounds.AddReport(2, 0, 0);
-  ASSERT_TRUE(rounds.TakeWhole(2));
-  EXPECT_FALSE(rounds.Has(1));
+// Lines of those that are here, in bit/s.
+using Lines = std::map<PeerId, std::uint64_t>;
+
+CheckpointRounds::Line LineOf(const Lines& lines) {
+  return [&lines](const PeerId& peer) -> std::optional<std::uint64_t> {
+    const auto found = lines.find(peer);
+    if (found == lines.end()) return std::nullopt;
+    return found->second;
+  };
 }
 
-TEST(CheckpointRounds, TheOldestMakesRoom) {
-  CheckpointRounds rounds;
-  rounds.Reset(0, {0});
-  for (std::uint64_t step = 1; step <= kPendingCheckpointsMax; ++step) rounds.Begin(step, 1);
-  EXPECT_TRUE(rounds.full());
-  rounds.Begin(kPendingCheckpointsMax + 1, 1);
-  EXPECT_FALSE(rounds.Has(1));
-  EXPECT_TRUE(rounds.Has(kPendingCheckpointsMax + 1));
+std::vector<std::string> Names(const CheckpointRounds::Request& request) {
+  std::vector<std::string> names;
+  for (const auto& file : request.files) names.push_back(file.name());
+  return names;
 }
 
-TEST(CheckpointRounds, AnotherUploaderCountsFromTheNextOn) {
-  CheckpointRounds rounds;
-  rounds.Reset(3, {0, 0});
-  EXPECT_EQ(rounds.asked(), 3u);
-  rounds.Begin(4, 1);
-  rounds.SetUploader(1, 2);
-  EXPECT_TRUE(rounds.Uploads(4, 0, 1));
-  rounds.Begin(5, 1);
-  EXPECT_TRUE(rounds.Uploads(5, 2, 1));
-  EXPECT_TRUE(rounds.DropUploadedBy(1, {1, 2}));
-  EXPECT_TRUE(rounds.Has(4));
-  EXPECT_FALSE(rounds.Has(5));
-  EXPECT_FALSE(rounds.DropUploadedBy(1, {2}));
-  rounds.AskAgainAfter(3);
-  EXPECT_EQ(rounds.asked(), 3u);
+// One stage of four parts, three members.
+struct OneStage {
+  OneStage() { rounds.Begin(5, 1, {{Peer(1), 0}, {Peer(2), 0}, {Peer(3), 0}}); }
+  void AllSave() {
+    for (const unsigned peer : {1u, 2u, 3u})
+      EXPECT_TRUE(rounds.AddSaved(5, Peer(peer), files).ok());
+  }
+  // What each peer is asked for, and the newest requests.
+  std::map<PeerId, std::vector<std::string>> Deal() {
+    std::map<PeerId, std::vector<std::string>> asked;
+    const auto dealt = rounds.Deal(LineOf(lines));
+    lost = dealt.lost.has_value();
+    for (const auto& request : dealt.requests) {
+      asked[request.peer] = Names(request);
+      newest[request.peer] = request;
+    }
+    return asked;
+  }
+  void Bring(const PeerId& peer) {
+    for (const auto& file : newest[peer].files) rounds.AddHere(file.hash());
+  }
+
+  const std::vector<std::string> parts = {"a", "b", "c", "d"};
+  const ArtefactMap files = Saved(parts);
+  CheckpointRounds rounds{{parts}};
+  Lines lines = {{Peer(1), 10'000'000}, {Peer(2), 10'000'000}, {Peer(3), 20'000'000}};
+  std::map<PeerId, CheckpointRounds::Request> newest;
+  bool lost = false;
+};
+
+TEST(CheckpointRounds, ThePartsAreSharedOutByTheLines) {
+  OneStage stage;
+  EXPECT_EQ(stage.rounds.asked(), 5u);
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(2), stage.files).ok());
+  EXPECT_THAT(stage.Deal(), IsEmpty()) << "one is still saving";
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(3), stage.files).ok());
+  const auto asked = stage.Deal();
+  ASSERT_THAT(asked, SizeIs(3));
+  EXPECT_THAT(asked.at(Peer(1)), SizeIs(2));
+  EXPECT_THAT(asked.at(Peer(2)), SizeIs(2));
+  EXPECT_THAT(asked.at(Peer(3)), SizeIs(4)) << "twice as fast";
+  EXPECT_THAT(stage.Deal(), IsEmpty()) << "nothing has changed";
+  for (const unsigned peer : {1u, 2u}) stage.Bring(Peer(peer));
+  EXPECT_FALSE(stage.rounds.TakeWhole());
+  stage.Bring(Peer(3));
+  const auto whole = stage.rounds.TakeWhole();
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->step, 5u);
+  EXPECT_EQ(whole->files.size(), 8u);
+  for (const auto& [name, file] : whole->files) {
+    EXPECT_EQ(file.hash(), stage.files.at(name).hash());
+  }
+  EXPECT_FALSE(stage.rounds.pending());
 }
+
+TEST(CheckpointRounds, OthersTakeOverFromWhoGoes) {
+  OneStage stage;
+  stage.AllSave();
+  stage.Deal();
+  stage.Bring(Peer(1));
+  stage.lines.erase(Peer(3));
+  stage.rounds.Moved(Peer(3), false);
+  EXPECT_TRUE(stage.Deal().contains(Peer(1))) << "the other has still to do";
+  stage.Bring(Peer(1));
+  stage.Bring(Peer(2));
+  EXPECT_TRUE(stage.rounds.TakeWhole());
+}
+
+TEST(CheckpointRounds, WhoComesBackIsAskedAgain) {
+  OneStage stage;
+  stage.lines = {{Peer(1), 0}};
+  for (const unsigned peer : {2u, 3u}) stage.rounds.Moved(Peer(peer), false);
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
+  EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(8));
+  stage.rounds.AddHere("aw");
+  stage.rounds.Moved(Peer(1), true);
+  EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(7)) << "but for what is here";
+  EXPECT_FALSE(stage.lost);
+}
+
+TEST(CheckpointRounds, OthersTakeOverWhatAMemberDoesNotBring) {
+  OneStage stage;
+  stage.AllSave();
+  stage.Deal();
+  const auto request = stage.newest[Peer(3)];
+  EXPECT_FALSE(stage.rounds.AddOffered(Peer(3), request.number + 7)) << "of no newest request";
+  EXPECT_TRUE(stage.rounds.AddOffered(Peer(3), request.number));
+  stage.Deal();
+  for (const unsigned peer : {1u, 2u}) stage.Bring(Peer(peer));
+  EXPECT_TRUE(stage.rounds.TakeWhole());
+}
+
+TEST(CheckpointRounds, WhoIsDoneTakesAPartOfTheSlowest) {
+  OneStage stage;
+  stage.lines = {{Peer(1), 10'000'000}, {Peer(2), 10'000'000}, {Peer(3), 10'000'000}};
+  stage.AllSave();
+  const auto asked = stage.Deal();
+  PeerId most, done;  // one has two of the four parts
+  for (const auto& [peer, names] : asked) (names.size() == 4 ? most : done) = peer;
+  stage.Bring(done);
+  EXPECT_FALSE(stage.rounds.AddOffered(done, stage.newest[done].number));
+  const auto moved = stage.Deal();
+  ASSERT_THAT(moved, SizeIs(2));
+  EXPECT_THAT(moved.at(most), SizeIs(2));
+  EXPECT_EQ(moved.at(most)[0], asked.at(most)[0]) << "what it is uploading stays";
+  EXPECT_THAT(moved.at(done), ElementsAre(asked.at(most)[2], asked.at(most)[3]));
+}
+
+TEST(CheckpointRounds, APartThatNobodyHereHasIsLost) {
+  OneStage stage;
+  stage.rounds.AddFailed(5, Peer(1));
+  stage.rounds.AddFailed(5, Peer(2));
+  stage.Deal();
+  EXPECT_FALSE(stage.lost) << "one is still saving";
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(3), stage.files).ok());
+  stage.Deal();
+  EXPECT_FALSE(stage.lost);
+  stage.lines.erase(Peer(3));
+  stage.rounds.Moved(Peer(3), false);
+  stage.Deal();
+  EXPECT_TRUE(stage.lost);
+  stage.Deal();
+  EXPECT_FALSE(stage.lost) << "said once";
+  stage.lines[Peer(3)] = 0;  // the generation went on in place, and it is back
+  stage.rounds.Moved(Peer(3), true);
+  EXPECT_THAT(stage.Deal(), SizeIs(1));
+  EXPECT_FALSE(stage.lost);
+}
+
+TEST(CheckpointRounds, WhatMostSavedCounts) {
+  OneStage stage;
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), Saved(stage.parts, "bad")).ok());
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(2), stage.files).ok());
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(3), stage.files).ok());
+  const auto asked = stage.Deal();
+  EXPECT_FALSE(asked.contains(Peer(1)));
+  EXPECT_THAT(asked, SizeIs(2));
+}
+
+// Local steps: moments are each pipeline's own. Weights and moments of a part are one member's.
+TEST(CheckpointRounds, WeightsAndMomentsOfAPartAreOneMembers) {
+  OneStage stage;
+  for (const unsigned peer : {1u, 2u, 3u}) {
+    const ArtefactMap own = Saved(stage.parts, "w", "m" + std::to_string(peer));
+    EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(peer), own).ok());
+  }
+  EXPECT_THAT(stage.Deal(), SizeIs(3));
+  stage.lines.erase(Peer(2));  // its moments are nobody else's
+  stage.rounds.Moved(Peer(2), false);
+  stage.Deal();
+  for (const unsigned peer : {1u, 3u}) stage.Bring(Peer(peer));
+  const auto whole = stage.rounds.TakeWhole();
+  ASSERT_TRUE(whole);
+  for (const std::string& part : stage.parts) {
+    EXPECT_NE(whole->files.at(part + ".optimizer").hash(), part + "m2");
+  }
+}
+
+TEST(CheckpointRounds, WrongWeightsAreNotTaken) {
+  OneStage stage;
+  stage.AllSave();
+  EXPECT_FALSE(stage.rounds.Distrust({Peer(3)})) << "nothing of it is here";
+  const auto asked = stage.Deal();
+  EXPECT_FALSE(asked.contains(Peer(3)));
+  stage.rounds.AddHere(stage.newest[Peer(1)].files[0].hash());
+  EXPECT_TRUE(stage.rounds.Distrust({Peer(1)}));
+  EXPECT_FALSE(stage.rounds.pending());
+  const auto after = stage.Deal();
+  EXPECT_THAT(after.at(Peer(2)), IsEmpty()) << "nobody needs it any more";
+}
+
+TEST(CheckpointRounds, APartOfTwoStagesIsUploadedOnce) {
+  const std::vector<std::vector<std::string>> parts = {{"shared", "a"}, {"shared", "b"}};
+  CheckpointRounds rounds(parts);
+  const Lines lines = {{Peer(1), 0}, {Peer(2), 0}};
+  rounds.Begin(1, 1, {{Peer(1), 0}, {Peer(2), 1}});
+  EXPECT_TRUE(rounds.AddSaved(1, Peer(1), Saved(parts[0], "w", "m1")).ok());
+  EXPECT_TRUE(rounds.AddSaved(1, Peer(2), Saved(parts[1], "w", "m2")).ok())
+      << "moments may be a stage's own";
+  std::set<std::string> names;
+  for (const auto& request : rounds.Deal(LineOf(lines)).requests) {
+    for (const std::string& name : Names(request)) EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  EXPECT_THAT(names, UnorderedElementsAre("shared", "shared.optimizer", "a", "a.optimizer", "b",
+                                          "b.optimizer"));
+  rounds.Begin(2, 1, {{Peer(1), 0}, {Peer(2), 1}});
+  EXPECT_TRUE(rounds.AddSaved(2, Peer(1), Saved(parts[0], "w")).ok());
+  EXPECT_EQ(rounds.AddSaved(2, Peer(2), Saved(parts[1], "other")).code(), StatusCode::kAborted);
+  ArtefactMap less = Saved(parts[1], "w");
+  less.erase("b.optimizer");
+  const Status missing = rounds.AddSaved(2, Peer(2), less);
+  EXPECT_EQ(missing.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(missing.message(), "b.optimizer");
+}
+
+TEST(CheckpointRounds, AWholeOneEndsThoseBeforeItAndTheOldestMakesRoom) {
+  OneStage stage;
+  for (std::uint64_t step = 6; stage.rounds.Has(5); ++step) {
+    EXPECT_LE(step, 5 + kPendingCheckpointsMax);
+    stage.rounds.Begin(step, 1, {{Peer(1), 0}});
+  }
+  EXPECT_TRUE(stage.rounds.full());
+  const std::uint64_t newest = 5 + kPendingCheckpointsMax;
+  EXPECT_TRUE(stage.rounds.AddSaved(newest, Peer(1), stage.files).ok());
+  stage.Deal();
+  stage.Bring(Peer(1));
+  EXPECT_EQ(stage.rounds.TakeWhole()->step, newest);
+  EXPECT_FALSE(stage.rounds.pending());
+}
+
+TEST(CheckpointRounds, WhoSavedInAnotherGenerationIsNotMeant) {
+  OneStage stage;
+  EXPECT_TRUE(stage.rounds.Saves(5, 1, Peer(1)));
+  EXPECT_FALSE(stage.rounds.Saves(5, 2, Peer(1)));
+  EXPECT_FALSE(stage.rounds.Saves(6, 1, Peer(1)));
+  EXPECT_FALSE(stage.rounds.Saves(5, 1, Peer(4)));
+  EXPECT_TRUE(stage.rounds.Reset(3));
+  EXPECT_EQ(stage.rounds.asked(), 3u);
+  EXPECT_FALSE(stage.rounds.Saves(5, 1, Peer(1)));
+  EXPECT_FALSE(stage.rounds.Reset(3));
+}
+
+// Members come, go and fail at random while they upload, file by file in the order of their newest
+// request. The checkpoint becomes whole if and only if of each part somebody who is here has it at
+// last; nobody is asked for what it did not save, and no part comes of two members.
+class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(CheckpointRoundsRandom, WholeIfAndOnlyIfEachPartHasSomebody) {
+  std::mt19937 random(GetParam());
+  const auto chance = [&](double share) { return random() % 1000 < 1000 * share; };
+  const std::vector<std::vector<std::string>> parts = {
+      {"shared", "a", "b", "c"}, {"d", "e"}, {"shared", "f", "g", "h", "i"}};
+  CheckpointRounds rounds(parts);
+  const bool own_moments = chance(0.3);
+  std::vector<CheckpointRounds::Saver> savers;
+  Lines lines;
+  for (unsigned peer = 1; peer <= 12; ++peer) {
+    savers.push_back({Peer(peer), peer % 3});
+    lines[Peer(peer)] = chance(0.2) ? 0 : 1'000'000 * (1 + random() % 50);
+  }
+  rounds.Begin(9, 1, savers);
+  std::map<PeerId, ArtefactMap> saved;
+  std::map<PeerId, CheckpointRounds::Request> requests;
+  std::map<PeerId, std::uint64_t> last;  // newest number of any request of the peer
+  for (const auto& saver : savers) {
+    if (chance(0.15)) {
+      rounds.AddFailed(9, saver.peer);
+      continue;
+    }
+    const std::string moments = own_moments ? "m" + std::to_string(saver.peer.key[0]) : "m";
+    saved[saver.peer] = Saved(parts[saver.stage], "w", moments);
+    ASSERT_TRUE(rounds.AddSaved(9, saver.peer, saved[saver.peer]).ok());
+  }
+  std::optional<CheckpointRounds::Whole> whole;
+  const Lines all = lines;
+  for (int turn = 0; turn < 4000 && !whole; ++turn) {
+    for (auto& request : rounds.Deal(LineOf(lines)).requests) {
+      for (const auto& file : request.files) {
+        ASSERT_TRUE(saved[request.peer].contains(file.name()));
+        ASSERT_EQ(saved[request.peer].at(file.name()).hash(), file.hash());
+      }
+      ASSERT_GT(request.number, last[request.peer]);
+      last[request.peer] = request.number;
+      requests[request.peer] = std::move(request);
+    }
+    const PeerId peer = Peer(1 + random() % 12);
+    if (chance(0.02) && turn < 2000) {
+      const bool here = !lines.contains(peer);
+      here ? void(lines[peer] = all.at(peer)) : void(lines.erase(peer));
+      requests.erase(peer);
+      rounds.Moved(peer, here);
+    }
+    const auto request = requests.find(peer);
+    if (request == requests.end() || !lines.contains(peer)) continue;
+    auto& files = request->second.files;
+    if (files.empty() || chance(0.003)) {  // done, or its disk fails
+      if (!files.empty()) saved[peer].clear();
+      rounds.AddOffered(peer, request->second.number);
+      requests.erase(peer);
+    } else {
+      rounds.AddHere(files.front().hash());
+      files.erase(files.begin());
+    }
+    whole = rounds.TakeWhole();
+  }
+  bool possible = true;
+  for (std::uint32_t stage = 0; stage < parts.size(); ++stage) {
+    for (const std::string& part : parts[stage]) {
+      possible = possible && std::ranges::any_of(lines, [&](const auto& line) {
+                   return saved[line.first].contains(part) &&
+                          saved[line.first].contains(part + ".optimizer");
+                 });
+    }
+  }
+  EXPECT_TRUE(whole || !possible);
+  if (!whole) return;
+  for (const auto& stage : parts) {
+    for (const std::string& part : stage) {
+      EXPECT_EQ(whole->files.at(part).hash(), part + "w");
+      EXPECT_TRUE(whole->files.contains(part + ".optimizer"));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CheckpointRoundsRandom, ::testing::Range(1u, 200u));
 
 }  // namespace
 }  // namespace shoal::scheduler

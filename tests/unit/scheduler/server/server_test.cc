@@ -236,22 +236,24 @@ TEST_F(ServerTest, APeerFetchesWhatAdaptersLeaveAsItIs) {
   ExpectDamageIsMadeAgain(config_.directory, &anna, got);
 }
 
-TEST_F(ServerTest, APeerUploadsItsStageAndASpareNothing) {
+TEST_F(ServerTest, PeersUploadNothingButWhatTheRunNeeds) {
   const auto server = Open();
   ASSERT_NE(server, nullptr);
   TestPeer anna(*server, folder_ + "/anna", "anna");
-  anna.Plan();
-  TestPeer bert(*server, folder_ + "/bert", "bert");
-  EXPECT_TRUE(anna.Upload("a part of a checkpoint").ok());
-  const Status refused = bert.Upload("anything");
+  const control::v1::ArtefactRef needed = anna.Plan().artefacts(0);
+  const Status refused = anna.Upload("anything");
   EXPECT_EQ(refused.code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(refused.message(), HasSubstr("has no stage in the plan"));
-  const std::string partials = config_.directory + "/artefacts/partial/";
-  EXPECT_TRUE(fs::is_empty(partials));
+  EXPECT_THAT(refused.message(), HasSubstr("the run does not need the artefact"));
+  const std::string folder = config_.directory + "/artefacts/";
+  EXPECT_TRUE(fs::is_empty(folder + "partial/"));
+  const std::string bytes = anna.FetchWhole(needed);
+  EXPECT_TRUE(anna.Upload(bytes).ok()) << "it is here";
   // Where the disk fails, no peer is told where its files are.
-  const std::string bytes = "another part";
-  const auto hash = storage::HashOf(std::as_bytes(std::span(bytes)));
-  ASSERT_EQ(::mkfifo((partials + hash.ToHex()).c_str(), 0600), 0);
+  const std::string name = storage::HashOf(std::as_bytes(std::span(bytes))).ToHex();
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == name) fs::remove(entry.path());
+  }
+  ASSERT_EQ(::mkfifo((folder + "partial/" + name).c_str(), 0600), 0);
   EXPECT_EQ(anna.Upload(bytes).message(), "the scheduler's disk failed; its log says how");
 }
 

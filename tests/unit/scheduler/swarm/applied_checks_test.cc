@@ -51,13 +51,28 @@ TEST(AppliedChecks, AMemberThatDiffersTakesTheMajoritysWeightsWithTheNextPlan) {
   EXPECT_TRUE(parts.lifecycle.active());
   ASSERT_TRUE(parts.lifecycle.ending());
   EXPECT_THAT(parts.applied.last_difference(), HasSubstr("peer1"));
-  EXPECT_FALSE(parts.uploads.Uploads(parts.At(0, 0)));
-  EXPECT_TRUE(parts.uploads.Uploads(parts.At(1, 0)));
+  parts.uploads.Begin();
+  parts.reaction.Take();
+  for (const std::uint32_t p : {0u, 1u, 2u}) {
+    parts.uploads.OnDone(&parts.At(p, 0), parts.SavedFiles(0, parts.history.step()));
+  }
+  parts.uploads.Look();
+  std::set<ConnectionId> asked;
+  for (const SendTo& sent : parts.Take<SendTo>()) asked.insert(sent.connection);
+  EXPECT_EQ(asked, (std::set<ConnectionId>{2, 3})) << "the others upload the next checkpoint";
 }
 
 TEST(AppliedChecks, ACheckpointThatItUploadedIsDropped) {
   Applied parts(1, 3);
   parts.uploads.Begin();
+  for (const std::uint32_t p : {0u, 1u, 2u}) {
+    parts.uploads.OnDone(&parts.At(p, 0), parts.SavedFiles(0, parts.history.step()));
+  }
+  parts.uploads.Look();
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    const auto& files = sent.message.want_artefacts().files();
+    if (!files.empty()) parts.uploads.OnHere(files[0].hash());
+  }
   parts.lifecycle.EndSoon("anna hands over");
   parts.Apply(1);
   for (const std::uint32_t p : {0u, 1u, 2u}) parts.Weights(p, p == 0 ? 8 : 9);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "unit/scheduler/swarm/swarm_parts.h"
 
 namespace shoal::scheduler {
@@ -21,87 +24,140 @@ struct Uploads : SwarmParts {
     Apply(1);
     uploads.Begin();
   }
-  bool Saved(std::uint32_t pipeline, std::uint32_t stage, const std::string& hash = "",
-             const std::string& moments_hash = "") {
-    control::v1::CheckpointDone done;
-    done.set_step(history.step());
-    for (const std::string& part : StageParts(config, stage)) {
-      done.add_files()->set_name(part);
-      done.mutable_files()->rbegin()->set_hash(hash);
-      done.add_files()->set_name(part + ".optimizer");
-      done.mutable_files()->rbegin()->set_hash(moments_hash);
-    }
-    return uploads.OnDone(&At(pipeline, stage), done);
+  void Saved(std::uint32_t pipeline, std::uint32_t stage) {
+    uploads.OnDone(&At(pipeline, stage), SavedFiles(stage, history.step()));
   }
-  bool Failed(std::uint32_t pipeline, std::uint32_t stage) {
+  void Failed(std::uint32_t pipeline, std::uint32_t stage) {
     control::v1::CheckpointDone done;
+    done.set_generation(history.generation());
     done.set_step(history.step());
     done.set_error("no space");
-    return uploads.OnDone(&At(pipeline, stage), done);
+    uploads.OnDone(&At(pipeline, stage), done);
+    EXPECT_FALSE(uploads.Look());
   }
+  // What members are asked to upload is here, at last; the checkpoint that is whole with that.
+  std::optional<std::uint64_t> Bring() { return BringWanted(); }
 };
 
-TEST(CheckpointUploads, ACheckpointIsWholeWithItsLastReport) {
+TEST(CheckpointUploads, ACheckpointIsWholeWithItsLastFile) {
   Uploads parts(2, 2, 4);
-  EXPECT_TRUE(parts.uploads.Uploads(parts.At(0, 1)));
-  EXPECT_FALSE(parts.uploads.Uploads(parts.At(1, 1)));
-  EXPECT_FALSE(parts.Saved(0, 0)) << "nobody asked for one";
+  parts.Saved(0, 0);
+  EXPECT_FALSE(parts.Bring()) << "nobody asked for one";
   parts.ApplyAndSave();
   EXPECT_EQ(parts.uploads.asked(), 1u);
-  EXPECT_FALSE(parts.Saved(0, 0));
-  EXPECT_FALSE(parts.Saved(0, 1));
-  EXPECT_FALSE(parts.Saved(1, 0));
-  parts.Take<Persist>();
-  EXPECT_TRUE(parts.Saved(1, 1));
+  for (const std::uint32_t p : {0u, 1u}) {
+    for (const std::uint32_t s : {0u, 1u}) {
+      EXPECT_FALSE(parts.uploads.Look());
+      parts.Saved(p, s);
+    }
+  }
+  parts.uploads.Look();
+  std::map<ConnectionId, std::size_t> asked;
+  std::size_t wanted = 0;
+  for (const Action& action : parts.reaction.Take()) {
+    if (const auto* const want = std::get_if<WantArtefacts>(&action)) {
+      wanted += want->files.size();
+    } else if (const auto* const sent = std::get_if<SendTo>(&action)) {
+      ASSERT_TRUE(sent->message.has_want_artefacts());
+      const auto files = static_cast<std::size_t>(sent->message.want_artefacts().files_size());
+      asked[sent->connection] = files;
+      EXPECT_EQ(wanted, files) << "the server knows what comes";
+      wanted = 0;
+      for (const auto& file : sent->message.want_artefacts().files()) {
+        parts.uploads.OnHere(file.hash());
+      }
+    }
+  }
+  EXPECT_EQ(asked.size(), 4u) << "the members of a stage share its parts out";
+  for (const auto& [connection, files] : asked) EXPECT_GE(files, 2u);
+  EXPECT_EQ(parts.uploads.Files().size(), 12u);
+  EXPECT_EQ(parts.uploads.Look(), 1u);
   EXPECT_EQ(parts.history.checkpoint().step, 1u);
   EXPECT_EQ(parts.history.checkpoint().files.count("head.optimizer"), 1u);
   const auto complete = parts.Take<CheckpointComplete>();
   ASSERT_EQ(complete.size(), 1u);
   EXPECT_EQ(complete[0].step, 1u);
+  EXPECT_TRUE(parts.uploads.Files().empty());
 }
 
-TEST(CheckpointUploads, WhoUploadsTooLittleEndsTheGeneration) {
+TEST(CheckpointUploads, WhatIsUnderWayGoesOnWithAPlanInPlaceOnly) {
+  for (const bool in_place : {true, false}) {
+    Uploads parts(1, 2, 2);
+    parts.ApplyAndSave();
+    parts.Saved(0, 0);
+    parts.uploads.EndGeneration();
+    parts.reaction.Take();
+    parts.uploads.BeginGeneration(in_place);
+    EXPECT_EQ(parts.uploads.pending(), in_place);
+    EXPECT_EQ(parts.Take<ArtefactsUnneeded>().empty(), in_place);
+    EXPECT_EQ(parts.uploads.asked(), in_place ? 1u : 0u);
+    EXPECT_EQ(parts.Bring().value_or(0), in_place ? 1u : 0u) << "nobody waits for the other";
+  }
+}
+
+TEST(CheckpointUploads, SavedInDoubtIsDropped) {
   Uploads parts(1, 1, 1);
   parts.ApplyAndSave();
-  control::v1::CheckpointDone done;
-  done.set_step(1);
-  EXPECT_FALSE(parts.uploads.OnDone(&parts.At(0, 0), done));
-  EXPECT_FALSE(parts.lifecycle.active());
-  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("did not upload"));
+  parts.Saved(0, 0);
+  parts.lifecycle.Interrupt("the loss is not finite", {false});
+  parts.uploads.DropAll();
+  EXPECT_FALSE(parts.Bring());
+  EXPECT_EQ(parts.history.checkpoint().step, 0u);
 }
 
-TEST(CheckpointUploads, AllStagesUploadTheSameSharedPart) {
-  Uploads parts(3, 1, 3);
-  parts.config.shared_part = true;
-  parts.ApplyAndSave();
-  EXPECT_FALSE(parts.Saved(0, 0, "one", "a"));
-  EXPECT_FALSE(parts.Saved(0, 1, "one", "b")) << "moments may be a pipeline's own";
-  EXPECT_TRUE(parts.Saved(0, 2, "one", "c"));
-  EXPECT_EQ(parts.history.checkpoint().files.at("shared").hash(), "one");
-  EXPECT_EQ(parts.history.checkpoint().files.at("shared.optimizer").hash(), "a");
-  parts.ApplyAndSave();
-  EXPECT_FALSE(parts.Saved(0, 0, "one"));
-  EXPECT_TRUE(parts.lifecycle.active());
-  EXPECT_FALSE(parts.Saved(0, 1, "another"));
-  EXPECT_FALSE(parts.lifecycle.active());
-  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("another shared than other stages"));
+TEST(CheckpointUploads, WhoSavesTooLittleOrSaysTooMuchEndsTheGeneration) {
+  for (const bool little : {true, false}) {
+    Uploads parts(1, 1, 1);
+    parts.ApplyAndSave();
+    control::v1::CheckpointDone done = parts.SavedFiles(0, 1);
+    little ? done.mutable_files()->RemoveLast()
+           : done.mutable_files(0)->set_size(std::uint64_t{1} << 50);
+    parts.uploads.OnDone(&parts.At(0, 0), done);
+    EXPECT_FALSE(parts.lifecycle.active());
+    EXPECT_THAT(parts.lifecycle.cause(), HasSubstr(little ? "did not save" : "than it can have"));
+  }
 }
 
-TEST(CheckpointUploads, AnotherMemberUploadsForOneThatCannot) {
+TEST(CheckpointUploads, OthersSaveForOneThatCannot) {
   Uploads parts(1, 2, 2);
   parts.ApplyAndSave();
-  EXPECT_FALSE(parts.Failed(0, 0));
+  parts.Failed(0, 0);
   EXPECT_TRUE(parts.lifecycle.active());
-  EXPECT_EQ(parts.uploads.asked(), 0u) << "with the next step";
-  EXPECT_FALSE(parts.uploads.Uploads(parts.At(0, 0)));
-  EXPECT_TRUE(parts.uploads.Uploads(parts.At(1, 0)));
+  EXPECT_EQ(parts.uploads.asked(), 1u) << "it is under way";
   EXPECT_THAT(parts.uploads.WhoCannotSave(), HasSubstr("peer1"));
-  parts.ApplyAndSave();
-  EXPECT_FALSE(parts.Saved(1, 0));
-  EXPECT_TRUE(parts.Failed(0, 0)) << "it is not needed";
+  parts.Saved(1, 0);
+  EXPECT_EQ(parts.Bring(), 1u);
   parts.ApplyAndSave();
   parts.Saved(0, 0);
   EXPECT_EQ(parts.uploads.WhoCannotSave(), "");
+}
+
+TEST(CheckpointUploads, OthersUploadWhatAMemberDoesNot) {
+  Uploads parts(1, 2, 2);
+  parts.ApplyAndSave();
+  parts.Saved(0, 0);
+  parts.Saved(1, 0);
+  parts.uploads.Look();
+  for (const SendTo& sent : parts.Take<SendTo>()) {
+    if (sent.connection != parts.At(0, 0).connection) continue;
+    control::v1::ArtefactsOffered offered;
+    offered.set_request(sent.message.want_artefacts().request());
+    offered.set_error("read layer.0: input/output error");
+    parts.uploads.OnOffered(&parts.At(0, 0), offered);
+  }
+  EXPECT_THAT(parts.uploads.WhoCannotSave(), HasSubstr("input/output error"));
+  EXPECT_EQ(parts.Bring(), 1u);
+}
+
+TEST(CheckpointUploads, WhoGoesIsNotWaitedFor) {
+  Uploads parts(1, 2, 2);
+  parts.ApplyAndSave();
+  parts.Saved(0, 0);
+  EXPECT_FALSE(parts.Bring());
+  Member& gone = parts.At(1, 0);
+  parts.members.Close(gone.connection);
+  for (const PeerId& peer : parts.members.TakeMoved()) parts.uploads.OnMoved(peer);
+  EXPECT_EQ(parts.Bring(), 1u);
 }
 
 TEST(CheckpointUploads, ASpareReplacesAMemberThatFailedTwice) {
@@ -109,6 +165,7 @@ TEST(CheckpointUploads, ASpareReplacesAMemberThatFailedTwice) {
   parts.ApplyAndSave();
   parts.Failed(0, 0);
   EXPECT_TRUE(parts.lifecycle.active());
+  EXPECT_EQ(parts.uploads.asked(), 0u) << "with the next step";
   parts.ApplyAndSave();
   parts.Failed(0, 0);
   EXPECT_FALSE(parts.lifecycle.active());
@@ -140,18 +197,15 @@ TEST(CheckpointUploads, WhoHandsOverAndCannotSaveIsNotWaitedFor) {
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("and cannot save: no space"));
 }
 
-TEST(CheckpointUploads, AfterTheLastStepAFailureTakesAnotherGeneration) {
+TEST(CheckpointUploads, WhereNobodyCanSaveTheLastStepsTheRunIsHeld) {
   Uploads parts(1, 2, 2);
   parts.config.steps = 1;
   parts.ApplyAndSave();
   parts.Failed(0, 0);
-  EXPECT_FALSE(parts.lifecycle.active());
-  EXPECT_FALSE(parts.history.held());
-  parts.Train();
-  EXPECT_TRUE(parts.uploads.Uploads(parts.At(1, 0))) << "it can save";
-  parts.ApplyAndSave();
+  EXPECT_TRUE(parts.lifecycle.active()) << "the other can";
   parts.Failed(1, 0);
-  EXPECT_TRUE(parts.history.held()) << "nobody can";
+  EXPECT_FALSE(parts.lifecycle.active());
+  EXPECT_TRUE(parts.history.held());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,7 +59,7 @@ struct SwarmParts : Lifecycle::Owner {
     ASSERT_TRUE(positions);
     plan.Adopt(*std::move(positions));
     journal.Record(PlanMade{history.generation() + 1, history.checkpoint().step});
-    uploads.BeginGeneration();
+    uploads.BeginGeneration(false);
     applied.BeginGeneration();
     steps.BeginGeneration();
     ASSERT_TRUE(lifecycle.Enter(RunEvent::kPlanned));
@@ -84,6 +85,33 @@ struct SwarmParts : Lifecycle::Owner {
     return taken;
   }
 
+  // What a member says that has saved a stage, after so many applied steps.
+  control::v1::CheckpointDone SavedFiles(std::uint32_t stage, std::uint64_t step) const {
+    control::v1::CheckpointDone done;
+    done.set_generation(history.generation());
+    done.set_step(step);
+    for (const std::string& part : StageParts(config, stage)) {
+      for (const char* suffix : {"", ".optimizer"}) {
+        control::v1::ArtefactRef* file = done.add_files();
+        file->set_name(part + suffix);
+        file->set_hash(SimHash(file->name(), step));
+        file->set_size(50);
+      }
+    }
+    return done;
+  }
+  // Members upload what they are asked for; the checkpoint that is whole with that.
+  std::optional<std::uint64_t> BringWanted() {
+    for (std::optional<std::uint64_t> whole; true;) {
+      if (whole = uploads.Look(); whole) return whole;
+      const auto sent = Take<SendTo>();
+      if (sent.empty()) return std::nullopt;
+      for (const SendTo& one : sent) {
+        for (const auto& file : one.message.want_artefacts().files()) uploads.OnHere(file.hash());
+      }
+    }
+  }
+
   RunConfig config;
   const ArtefactMap initial = SimArtefacts(config);
   Reaction reaction;
@@ -97,8 +125,9 @@ struct SwarmParts : Lifecycle::Owner {
   MemberFaults faults{
       TimeoutsOf(config.peer_timeout), members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
-  CheckpointUploads uploads{config, plan, &journal, &lifecycle, &faults, &reaction};
-  ClosingCheckpoint closing{config, initial, plan, &journal, &lifecycle, &reaction};
+  CheckpointUploads uploads{config,   initial,    members, plan,
+                            &journal, &lifecycle, &faults, &reaction};
+  ClosingCheckpoint closing{config, initial, plan, history, &lifecycle, &uploads, reaction};
   HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, false, &reaction};
   double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads};

@@ -108,7 +108,7 @@ TEST(TrainingSteps, AStepIsReducedAndAppliedOnceWhenAllHaveReported) {
   EXPECT_TRUE(parts.reaction.Take().empty()) << "of the next step not all are ready";
 }
 
-TEST(TrainingSteps, OneMemberOfAStageUploadsADueCheckpoint) {
+TEST(TrainingSteps, AllMembersOfAStageSaveADueCheckpoint) {
   Steps parts(1, 2);
   parts.config.checkpoint_every = 2;
   parts.Step();
@@ -116,14 +116,14 @@ TEST(TrainingSteps, OneMemberOfAStageUploadsADueCheckpoint) {
   parts.reaction.Take();
   parts.Step();
   EXPECT_EQ(parts.uploads.asked(), 2u);
-  std::vector<bool> uploads;
+  int applies = 0;
   for (const SendTo& sent : parts.Take<SendTo>()) {
     if (!sent.message.has_apply()) continue;
     EXPECT_TRUE(sent.message.apply().checkpoint());
     EXPECT_TRUE(sent.message.apply().check_weights());
-    uploads.push_back(sent.message.apply().upload());
+    ++applies;
   }
-  EXPECT_EQ(uploads, (std::vector<bool>{true, false}));
+  EXPECT_EQ(applies, 2);
 }
 
 TEST(TrainingSteps, NoStepBeginsWhileTheEndingsCheckpointIsUnderWay) {
