@@ -20,7 +20,7 @@
 namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
-inline constexpr std::uint32_t kProtocolVersion = 11;
+inline constexpr std::uint32_t kProtocolVersion = 12;
 // Of a scheduler; more are turned away.
 inline constexpr std::size_t kControlConnectionsMax = 4096;
 

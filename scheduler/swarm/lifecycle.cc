@@ -167,16 +167,14 @@ void Lifecycle::EndSoon(const std::string& cause, const Keep& keep) {
   if (!ending_) ending_ = Ending{cause, history_.step(), false, keep};
 }
 
-void Lifecycle::EndWithStep(const std::string& cause, bool patient) {
-  if (state_ != RunState::kTraining || (step_ending_ && step_ending_->patient <= patient)) return;
-  step_ending_ = StepEnding{cause, patient};
+void Lifecycle::EndWithStep(const std::string& cause) {
+  if (state_ == RunState::kTraining && !step_ending_) step_ending_ = cause;
 }
 
-bool Lifecycle::StepDone(bool checkpoint_pending) {
+bool Lifecycle::StepDone() {
   // A checkpoint that was ordered ends it; so does the run's last step.
   if (!step_ending_ || ending_ || history_.step() >= config_.steps) return false;
-  if (step_ending_->patient && checkpoint_pending) return false;
-  const std::string cause = step_ending_->cause;
+  const std::string cause = *step_ending_;
   PlanAgain(cause);
   return true;
 }

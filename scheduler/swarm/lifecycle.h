@@ -131,11 +131,10 @@ class Lifecycle {
   void EndNow(const std::string& cause);
 
   // ---- the generation in progress ends with a step, which its members keep
-  // With the next one; `patient`: with the next one at whose end no checkpoint is under way. An
-  // order that came before stays.
-  void EndWithStep(const std::string& cause, bool patient);
+  // With the next one. An order that came before stays.
+  void EndWithStep(const std::string& cause);
   // A step is applied. True: the generation has ended with it.
-  bool StepDone(bool checkpoint_pending);
+  bool StepDone();
 
   // ---- orders
   void OrderPause();
@@ -162,11 +161,7 @@ class Lifecycle {
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   bool cause_final_ = true;                    // as it is stored
   std::optional<Ending> ending_;
-  struct StepEnding {
-    std::string cause;
-    bool patient = false;
-  };
-  std::optional<StepEnding> step_ending_;
+  std::optional<std::string> step_ending_;  // why it ends with the next step
   FailureBackoff backoff_;
   std::set<PeerId> lost_;      // since the newest step
   std::uint64_t lost_at_ = 0;  // applied ones then

@@ -158,7 +158,7 @@ void Membership::OnHandingOver(Member* member, const std::string& reason) {
   if (!member->placed() || !lifecycle_.active() || history_.step() >= config_.steps) return;
   const std::string cause = member->HandsOver();
   if (in_place_ && OthersInStep(*member)) {
-    lifecycle_.state() == RunState::kTraining ? lifecycle_.EndWithStep(cause, false)
+    lifecycle_.state() == RunState::kTraining ? lifecycle_.EndWithStep(cause)
                                               : lifecycle_.PlanAgain(cause);
   } else if (lifecycle_.state() == RunState::kTraining) {
     lifecycle_.EndSoon(cause);

@@ -287,80 +287,96 @@ TEST(CheckpointRounds, WhoSavedInAnotherGenerationIsNotMeant) {
 }
 
 // Members come, go and fail at random while they upload, file by file in the order of their newest
-// request. The checkpoint becomes whole if and only if of each part somebody who is here has it at
-// last; nobody is asked for what it did not save, and no part comes of two members.
-class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {};
+// request.
+class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {
+ protected:
+  static constexpr unsigned kPeers = 12;
 
-TEST_P(CheckpointRoundsRandom, WholeIfAndOnlyIfEachPartHasSomebody) {
-  std::mt19937 random(GetParam());
-  const auto chance = [&](double share) { return random() % 1000 < 1000 * share; };
-  const std::vector<std::vector<std::string>> parts = {
-      {"shared", "a", "b", "c"}, {"d", "e"}, {"shared", "f", "g", "h", "i"}};
-  CheckpointRounds rounds(parts);
-  const bool own_moments = chance(0.3);
-  std::vector<CheckpointRounds::Saver> savers;
-  Lines lines;
-  for (unsigned peer = 1; peer <= 12; ++peer) {
-    savers.push_back({Peer(peer), peer % 3});
-    lines[Peer(peer)] = chance(0.2) ? 0 : 1'000'000 * (1 + random() % 50);
-  }
-  rounds.Begin(9, 1, savers);
-  std::map<PeerId, ArtefactMap> saved;
-  std::map<PeerId, CheckpointRounds::Request> requests;
-  std::map<PeerId, std::uint64_t> last;  // newest number of any request of the peer
-  for (const auto& saver : savers) {
-    if (chance(0.15)) {
-      rounds.AddFailed(9, saver.peer);
-      continue;
+  CheckpointRoundsRandom() : random_(GetParam()) {
+    const bool own_moments = Chance(0.3);
+    std::vector<CheckpointRounds::Saver> savers;
+    for (unsigned peer = 1; peer <= kPeers; ++peer) {
+      savers.push_back({Peer(peer), peer % 3});
+      lines_[Peer(peer)] = Chance(0.2) ? 0 : 1'000'000 * (1 + random_() % 50);
     }
-    const std::string moments = own_moments ? "m" + std::to_string(saver.peer.key[0]) : "m";
-    saved[saver.peer] = Saved(parts[saver.stage], "w", moments);
-    ASSERT_TRUE(rounds.AddSaved(9, saver.peer, saved[saver.peer]).ok());
-  }
-  std::optional<CheckpointRounds::Whole> whole;
-  const Lines all = lines;
-  for (int turn = 0; turn < 4000 && !whole; ++turn) {
-    for (auto& request : rounds.Deal(LineOf(lines)).requests) {
-      for (const auto& file : request.files) {
-        ASSERT_TRUE(saved[request.peer].contains(file.name()));
-        ASSERT_EQ(saved[request.peer].at(file.name()).hash(), file.hash());
+    all_ = lines_;
+    rounds_.Begin(9, 1, savers);
+    for (const auto& saver : savers) {
+      if (Chance(0.15)) {
+        rounds_.AddFailed(9, saver.peer);
+        continue;
       }
-      ASSERT_GT(request.number, last[request.peer]);
-      last[request.peer] = request.number;
-      requests[request.peer] = std::move(request);
+      const std::string moments = own_moments ? "m" + std::to_string(saver.peer.key[0]) : "m";
+      saved_[saver.peer] = Saved(parts_[saver.stage], "w", moments);
+      EXPECT_TRUE(rounds_.AddSaved(9, saver.peer, saved_[saver.peer]).ok());
     }
-    const PeerId peer = Peer(1 + random() % 12);
-    if (chance(0.02) && turn < 2000) {
-      const bool here = !lines.contains(peer);
-      here ? void(lines[peer] = all.at(peer)) : void(lines.erase(peer));
-      requests.erase(peer);
-      rounds.Moved(peer, here);
+  }
+  bool Chance(double share) { return random_() % 1000 < 1000 * share; }
+  void Deal() {
+    for (auto& request : rounds_.Deal(LineOf(lines_)).requests) {
+      for (const auto& file : request.files) {
+        ASSERT_TRUE(saved_[request.peer].contains(file.name()));
+        ASSERT_EQ(saved_[request.peer].at(file.name()).hash(), file.hash());
+      }
+      ASSERT_GT(request.number, last_[request.peer]);
+      last_[request.peer] = request.number;
+      requests_[request.peer] = std::move(request);
     }
-    const auto request = requests.find(peer);
-    if (request == requests.end() || !lines.contains(peer)) continue;
+  }
+  void Move(const PeerId& peer) {
+    const bool here = !lines_.contains(peer);
+    here ? void(lines_[peer] = all_.at(peer)) : void(lines_.erase(peer));
+    requests_.erase(peer);
+    rounds_.Moved(peer, here);
+  }
+  // Sends the next file, or says that it is done, or its disk fails.
+  void Upload(const PeerId& peer) {
+    const auto request = requests_.find(peer);
+    if (request == requests_.end() || !lines_.contains(peer)) return;
     auto& files = request->second.files;
-    if (files.empty() || chance(0.003)) {  // done, or its disk fails
-      if (!files.empty()) saved[peer].clear();
-      rounds.AddOffered(peer, request->second.number);
-      requests.erase(peer);
+    if (files.empty() || Chance(0.003)) {
+      if (!files.empty()) saved_[peer].clear();
+      rounds_.AddOffered(peer, request->second.number);
+      requests_.erase(peer);
     } else {
-      rounds.AddHere(files.front().hash());
+      rounds_.AddHere(files.front().hash());
       files.erase(files.begin());
     }
-    whole = rounds.TakeWhole();
   }
-  bool possible = true;
-  for (std::uint32_t stage = 0; stage < parts.size(); ++stage) {
-    for (const std::string& part : parts[stage]) {
-      possible = possible && std::ranges::any_of(lines, [&](const auto& line) {
-                   return saved[line.first].contains(part) &&
-                          saved[line.first].contains(part + ".optimizer");
-                 });
+  // Of each part somebody who is here has weights and moments.
+  bool Possible() {
+    for (const auto& stage : parts_) {
+      for (const std::string& part : stage) {
+        const bool any = std::ranges::any_of(
+            lines_, [&](const auto& line) { return saved_[line.first].contains(part); });
+        if (!any) return false;
+      }
     }
+    return true;
   }
-  EXPECT_TRUE(whole || !possible);
+
+  std::mt19937 random_;
+  const std::vector<std::vector<std::string>> parts_ = {
+      {"shared", "a", "b", "c"}, {"d", "e"}, {"shared", "f", "g", "h", "i"}};
+  CheckpointRounds rounds_{parts_};
+  Lines lines_, all_;
+  std::map<PeerId, ArtefactMap> saved_;
+  std::map<PeerId, CheckpointRounds::Request> requests_;
+  std::map<PeerId, std::uint64_t> last_;  // newest number of any request of the peer
+};
+
+TEST_P(CheckpointRoundsRandom, IsWholeWhereOfEachPartSomebodyIsHere) {
+  std::optional<CheckpointRounds::Whole> whole;
+  for (int turn = 0; turn < 4000 && !whole && !HasFatalFailure(); ++turn) {
+    Deal();
+    const PeerId peer = Peer(1 + random_() % kPeers);
+    if (Chance(0.02) && turn < 2000) Move(peer);
+    Upload(peer);
+    whole = rounds_.TakeWhole();
+  }
+  EXPECT_TRUE(whole || !Possible());
   if (!whole) return;
-  for (const auto& stage : parts) {
+  for (const auto& stage : parts_) {
     for (const std::string& part : stage) {
       EXPECT_EQ(whole->files.at(part).hash(), part + "w");
       EXPECT_TRUE(whole->files.contains(part + ".optimizer"));
