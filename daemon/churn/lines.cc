@@ -43,12 +43,18 @@ double Lines::Cancel(Flow flow) {
   return left;
 }
 
-void Lines::Reserve(Node node, double upload_bps, double urgent_bps) {
+void Lines::Reserve(Node node, double upload_bps) {
   End& end = nodes_[node];
-  if (end.reserved_bps == upload_bps && end.urgent_bps == urgent_bps) return;
+  if (end.reserved_bps == upload_bps) return;
   end.reserved_bps = upload_bps;
-  end.urgent_bps = urgent_bps;
   if (end.uploads == 0) return;
+  Advance();
+  Share();
+}
+
+void Lines::ShareState(Node node, double share) {
+  nodes_[node].state_share = share;
+  if (nodes_[node].state_uploads == 0) return;
   Advance();
   Share();
 }
@@ -59,7 +65,7 @@ std::uint32_t Lines::StepPercent(Node node) const {
   if (end.state_uploads == 0) return static_cast<std::uint32_t>(100 * (1 - kFileShare) + 0.5);
   double rates = 0;
   for (const auto& [id, flow] : flows_) rates += flow.from == node ? flow.rate : 0;
-  const double left = std::max(1 - rates / end.upload_bps, kActivationShare);
+  const double left = std::max(1 - rates / end.upload_bps, 1 - end.state_share);
   return static_cast<std::uint32_t>(20 * left + 0.5) * 5;
 }
 
@@ -77,8 +83,8 @@ void Lines::Share() {
   };
   std::vector<Left> left;
   for (const End& end : nodes_) {
-    const double before = end.state_uploads > 0 ? end.urgent_bps : end.reserved_bps;
-    const double upload = std::max(end.upload_bps - before, kFileShare * end.upload_bps);
+    const double share = end.state_uploads > 0 ? end.state_share : kFileShare;
+    const double upload = std::max(end.upload_bps - end.reserved_bps, share * end.upload_bps);
     left.push_back({upload, end.download_bps, end.uploads, end.downloads});
   }
   std::vector<Transfer*> open;

@@ -16,8 +16,6 @@ namespace shoal::daemon {
 
 // Files queue beside activations: of a line's upload they get what steps leave, at least so much.
 inline constexpr double kFileShare = 0.2;
-// State for a shadow goes before activations, behind gradients. Activations have at least so much.
-inline constexpr double kActivationShare = 0.1;
 
 enum class FlowKind : std::uint8_t { kFile, kState };
 
@@ -32,15 +30,17 @@ class Lines {
   Flow Start(Node from, Node to, double bytes, FlowKind kind, std::function<void()> done);
   // Bytes that have not arrived.
   double Cancel(Flow flow);
-  // What a node's steps take of its upload, on average, and of that all but activations.
-  void Reserve(Node node, double upload_bps, double urgent_bps);
+  // What a node's steps take of its upload, on average.
+  void Reserve(Node node, double upload_bps);
+  // What state for shadows may take of its upload where steps do not leave more.
+  void ShareState(Node node, double share);
   // Per cent of its upload that its steps have, in steps of five.
   std::uint32_t StepPercent(Node node) const;
   double RateOf(Flow flow) const { return flows_.at(flow).rate; }  // bits per second
 
  private:
   struct End {
-    double upload_bps, download_bps, reserved_bps = 0, urgent_bps = 0;
+    double upload_bps, download_bps, reserved_bps = 0, state_share = 0.5;
     std::uint32_t uploads = 0, downloads = 0, state_uploads = 0;
   };
   struct Transfer {

@@ -205,6 +205,13 @@ void Machine::CatchUp() {
   owner_.Say(this, std::move(message));
 }
 
+void Machine::CatchUpWithOthers() {
+  if (!connected_ || !shadow_ || missing_ == 0 || flows_.empty()) return;
+  missing_ = 0;
+  for (const Lines::Flow flow : std::exchange(flows_, {})) missing_ += owner_.Cancel(flow);
+  CatchUp();
+}
+
 // What it does not have yet it fetches.
 void Machine::Load(const control::v1::Plan& plan) {
   double missing = 0;

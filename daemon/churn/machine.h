@@ -58,6 +58,8 @@ class Machine {
   void On(const control::v1::SchedulerMessage& message);
   void StepDone(std::uint64_t generation, std::uint64_t step, double seconds);
   void ExchangeDone(std::uint64_t generation, std::uint64_t step);
+  // Who it gets its stage's state from may be gone: it asks who is left.
+  void CatchUpWithOthers();
 
   std::uint32_t number() const { return number_; }
   const PeerId& id() const { return id_; }

@@ -12,6 +12,7 @@
 #include <variant>
 #include <vector>
 
+#include "daemon/churn/arrived_files.h"
 #include "daemon/churn/events.h"
 #include "daemon/churn/lines.h"
 #include "daemon/churn/machine.h"
@@ -19,6 +20,7 @@
 #include "daemon/churn/step_ledger.h"
 #include "daemon/churn/swarm_phase.h"
 #include "daemon/churn/visits.h"
+#include "replica/state/state_share.h"
 #include "scheduler/swarm/swarm_state.h"
 
 namespace shoal::daemon {
@@ -88,16 +90,13 @@ class ChurnSimulation final : public Machine::Owner {
                         std::move(done));
   }
   void Arrived(const std::string& hash, double bytes, double of) override;
-  double BytesArrived(const std::string& hash) const override {
-    const auto found = arrived_.find(hash);
-    return found == arrived_.end() ? 0 : found->second;
-  }
+  double BytesArrived(const std::string& hash) const override { return arrived_.BytesOf(hash); }
   std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
                                    std::function<void()> done) override;
   double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
   void BeginStep(Machine* machine, const control::v1::StepPlan& plan) override;
   void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) override;
-  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0, 0); }
+  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0); }
 
   // ---- steps
   void RunStep(const std::shared_ptr<Together>& run, const control::v1::StepPlan& plan,
@@ -112,7 +111,6 @@ class ChurnSimulation final : public Machine::Owner {
   // ---- the scheduler
   void Feed(const scheduler::Event& event);
   void Take(const scheduler::Action& action);
-  void KeepArrived();
   void Note(const Machine* to, const SchedulerMessage& message);
   void Ticks();
   void MayBegin();
@@ -139,7 +137,7 @@ class ChurnSimulation final : public Machine::Owner {
   std::map<std::uint32_t, Lines::Node> nodes_;
   std::map<PeerId, Machine*> by_id_;
   std::map<ConnectionId, Machine*> connections_;  // as the scheduler knows them
-  std::map<std::string, double> arrived_;         // bytes of files of checkpoints, by hash
+  ArrivedFiles arrived_;                          // of checkpoints
   std::map<const Machine*, ConnectionId> connection_of_;
   ConnectionId last_connection_ = 0;
   bool ticking_ = false;
@@ -320,8 +318,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
     Machine* const machine = run->begun[s];
     const auto stage = static_cast<std::uint32_t>(s);
     const double period = clock_.PeriodSeconds(times.seconds, members);
-    lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period,
-                   clock_.UrgentBits(work, stage, members) / period);
+    lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period);
     After(before + FromSeconds(times.done_seconds[s]), [run, machine, seconds = times.seconds] {
       if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, seconds);
     });
@@ -412,12 +409,25 @@ void ChurnSimulation::Leave(const control::v1::StepPlan& plan) {
     return std::ranges::count(plan.gone(), static_cast<std::uint32_t>(place.second.pipeline)) > 0;
   });
   TellPlaced();
+  for (const auto& [number, place] : places_) {
+    if (place.shadow) machines_.at(number)->CatchUpWithOthers();
+  }
 }
 
 void ChurnSimulation::TellPlaced() {
   std::set<std::size_t> placed;
-  for (const auto& [number, place] : places_) placed.insert(number);
+  std::map<int, std::size_t> members, shadows;  // by stage
+  for (const auto& [number, place] : places_) {
+    placed.insert(number);
+    ++members[place.stage];
+    shadows[place.stage] += place.shadow ? 1 : 0;
+  }
   phase_.Placed(std::move(placed));
+  for (const auto& [number, place] : places_) {
+    const std::size_t lack = shadows[place.stage];
+    if (lack == 0) continue;
+    lines_.ShareState(nodes_[number], replica::StateShareOf(members[place.stage] - lack, lack));
+  }
 }
 
 // ---- the scheduler
@@ -451,9 +461,9 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
   } else if (std::holds_alternative<scheduler::CheckpointComplete>(action)) {
     ++result_.checkpoints;
     phase_.Saved();
-    KeepArrived();
+    arrived_.KeepOnly(state_->NeededArtefacts());
   } else if (std::holds_alternative<scheduler::ArtefactsUnneeded>(action)) {
-    KeepArrived();
+    arrived_.KeepOnly(state_->NeededArtefacts());
   } else if (const auto* want = std::get_if<scheduler::WantArtefacts>(&action)) {
     for (const auto& file : want->files) {
       if (BytesArrived(file.hash()) < static_cast<double>(file.size())) continue;
@@ -471,15 +481,8 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
 }
 
 void ChurnSimulation::Arrived(const std::string& hash, double bytes, double of) {
-  arrived_[hash] = bytes;
+  arrived_.Set(hash, bytes);
   if (bytes >= of) After({}, [this, hash] { Feed(scheduler::ArtefactHere{hash}); });
-}
-
-// The scheduler's disk keeps what the run needs.
-void ChurnSimulation::KeepArrived() {
-  std::set<std::string> needed;
-  for (const auto& file : state_->NeededArtefacts()) needed.insert(file.hash());
-  std::erase_if(arrived_, [&](const auto& entry) { return !needed.contains(entry.first); });
 }
 
 void ChurnSimulation::Feed(const scheduler::Event& event) {
@@ -490,8 +493,12 @@ void ChurnSimulation::Feed(const scheduler::Event& event) {
   if (getenv("CHURN_DEBUG")) {  // DEBUG
     const auto v = state_->View(events_.now());
     static std::string was;
-    std::string now = std::to_string(v.generation) + " " + std::to_string((int)v.state) + " ckpt " + std::to_string(v.checkpoint_step) + " " + v.reason;
-    if (now != was) fprintf(stderr, "%9.1f here %zu step %lu gen %s\n", std::chrono::duration<double>(events_.now().time_since_epoch()).count(), connections_.size(), v.step, now.c_str());
+    std::string now = std::to_string(v.generation) + " " + std::to_string((int)v.state) + " ckpt " +
+                      std::to_string(v.checkpoint_step) + " " + v.reason;
+    if (now != was)
+      fprintf(stderr, "%9.1f here %zu step %lu gen %s\n",
+              std::chrono::duration<double>(events_.now().time_since_epoch()).count(),
+              connections_.size(), v.step, now.c_str());
     was = now;
   }
   if (before == scheduler::RunState::kTraining && after != before) {

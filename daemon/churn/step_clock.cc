@@ -65,13 +65,8 @@ double StepClock::PeriodSeconds(double slowest, std::uint32_t members) const {
 
 double StepClock::SentBits(const PipelineWork& work, std::uint32_t stage,
                            std::uint32_t members) const {
-  const double forward = stage + 1 < model_.stages.size() ? ForwardBytes(work, stage) : 0;
-  return UrgentBits(work, stage, members) + 8 * work.micro_batches * forward;
-}
-
-double StepClock::UrgentBits(const PipelineWork& work, std::uint32_t stage,
-                             std::uint32_t members) const {
   double bytes = 0;
+  if (stage + 1 < model_.stages.size()) bytes += work.micro_batches * ForwardBytes(work, stage);
   if (stage > 0) bytes += work.micro_batches * model_.gradient_bytes;
   if (members > 1) bytes += 2.0 * (members - 1) / members * model_.stages[stage].exchange_bytes;
   return 8 * bytes;

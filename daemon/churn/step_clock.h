@@ -35,9 +35,8 @@ class StepClock {
   double ExchangeSeconds(std::uint32_t stage, std::uint32_t members, std::uint32_t shadows) const;
   // From one Apply to the next, of pipelines the slowest of which takes so long.
   double PeriodSeconds(double slowest, std::uint32_t members) const;
-  // What a stage sends in a step: all, or all but activations.
+  // What a stage sends in a step.
   double SentBits(const PipelineWork& work, std::uint32_t stage, std::uint32_t members) const;
-  double UrgentBits(const PipelineWork& work, std::uint32_t stage, std::uint32_t members) const;
 
  private:
   double ForwardBytes(const PipelineWork& work, std::uint32_t boundary) const;

@@ -26,8 +26,8 @@ struct ChurnSettings {
   std::uint32_t stages = 4, pipelines = 0;
   std::uint32_t micro_batches = 32;  // per step and pipeline, of one row
   std::uint64_t train_rows = 16384;
-  std::uint64_t checkpoint_every = 50;
-  std::uint32_t rank = 4;  // of powersgd, which pipelines exchange gradients with
+  std::uint64_t checkpoint_every = 0;  // chosen as in a run
+  std::uint32_t rank = 4;              // of powersgd, which pipelines exchange gradients with
   BitsPerSecond upload{20'000'000}, download{100'000'000}, scheduler{1'000'000'000};
   Duration latency = std::chrono::milliseconds(20);  // one way
   // How machines go: their connections break at once, or they are just silent.

@@ -295,7 +295,6 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   return Status::Ok();
 }
 
-// With shadows in the plan, of this stage or others; their groups are the same.
 void Runner::MakeStateTransfer(const ModelFacts& facts) {
   if (config_.holders.empty() || !group_ || group_->state_group() == nullptr) return;
   replica::StateTransfer::Options options = TransferOptionsOf(config_, facts);
@@ -352,6 +351,7 @@ void Runner::OnStepPlan(StepPlan plan) {
 void Runner::OnAmendedPlan(StepPlan plan) {
   for (const std::uint32_t pipeline : plan.gone) {
     if (group_ && pipeline != config_.pipeline) group_->Leave(pipeline);
+    if (transfer_) transfer_->Leave(pipeline);
   }
   if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan));
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });

@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "replica/state/state_share.h"
+
 namespace shoal::replica {
 namespace {
 
@@ -38,6 +40,7 @@ StateTransfer::StateTransfer(Member* member, collective::GroupChannel* channel, 
     : member_(member),
       channel_(channel),
       options_(std::move(options)),
+      holders_(options_.holders),
       missing_(options_.missing),
       chunk_values_(std::min(kChunkValuesFirst, options_.chunk_values_max)),
       scope_(member->control) {
@@ -60,6 +63,18 @@ void StateTransfer::OnApplied() {
   SHOAL_ASSERT_ON(*member_->control);
   Judge();
   Serve();
+}
+
+void StateTransfer::Leave(std::size_t member) {
+  SHOAL_ASSERT_ON(*member_->control);
+  std::erase(holders_, member);
+  std::erase_if(requests_, [&](const Request& request) { return request.from == member; });
+  std::erase_if(asked_, [&](const auto& entry) {
+    if (entry.second.holder != member) return false;
+    missing_.Add(entry.second.run);
+    return true;
+  });
+  if (options_.shadow && !complete_) Ask();
 }
 
 void StateTransfer::Fail(std::size_t from, const Status& status) {
@@ -88,8 +103,11 @@ void StateTransfer::OnRequest(std::size_t from, const StateMessage& request) {
   // It asks when it has the chunk before: so long that one was on its way.
   const TimePoint now = member_->control->clock().Now();
   const auto served = served_.find(from);
-  const Duration rest =
-      served == served_.end() ? Duration::zero() : std::min(now - served->second, kRestMax);
+  const Duration took = served == served_.end() ? Duration::zero() : now - served->second;
+  const auto shadows = static_cast<double>(options_.shadows);
+  const double rests = shadows / StateShareOf(holders_.size(), options_.shadows) - 1;
+  const Duration rest = std::min(
+      std::chrono::duration_cast<Duration>(rests * std::chrono::duration<double>(took)), kRestMax);
   requests_.push_back({from, request, now + rest});
   if (rest <= Duration::zero()) return Serve();
   scope_.PostAfter("state.serve", rest, [this] { Serve(); });
@@ -135,7 +153,7 @@ void StateTransfer::Read(const Request& request) {
 void StateTransfer::Ask() {
   for (bool any = true; any && !missing_.empty();) {
     any = false;
-    for (const std::size_t holder : options_.holders) {
+    for (const std::size_t holder : holders_) {
       const bool busy = std::ranges::any_of(
           asked_, [&](const auto& entry) { return entry.second.holder == holder; });
       if (busy) continue;

@@ -6,9 +6,9 @@
 // applied steps and says how many it holds; the shadow writes it while its own model is at the same
 // count, and from then on every step keeps it right, as the optimizer works value by value. One
 // that comes too late for that is asked for again, in smaller pieces. Chunks
-// go ahead of all that the group exchanges, or a step's end would overtake them on a slow line; so
-// that others get their turn, a holder rests after each for as long as it took. Thread: control;
-// values are read and written on compute.
+// go ahead of all that the group exchanges, or a step's end would overtake them on a slow line. So
+// a holder rests after each, and all chunks together take the share of its upload that
+// state_share.h gives. Thread: control; values are read and written on compute.
 
 #ifndef SHOAL_REPLICA_STATE_STATE_TRANSFER_H_
 #define SHOAL_REPLICA_STATE_STATE_TRANSFER_H_
@@ -37,6 +37,7 @@ class StateTransfer {
   struct Options {
     std::vector<std::size_t> holders;  // of the group: who holds the stage's state
     std::size_t state_size = 0;        // values of each flat vector
+    std::size_t shadows = 1;           // other members, who lack it
     bool shadow = false;               // this member; else it is a holder
     MissingValues missing;             // of a shadow
     std::size_t chunk_values_max = kChunkValuesMax;
@@ -56,6 +57,8 @@ class StateTransfer {
   void Start();
   // The model has made a step.
   void OnApplied();
+  // A member has left the generation: what it was asked for others are asked for.
+  void Leave(std::size_t member);
 
   // Not yet here; chunks that are on their way included.
   MissingValues missing() const;
@@ -92,6 +95,7 @@ class StateTransfer {
   Member* const member_;
   collective::GroupChannel* const channel_;
   const Options options_;
+  std::vector<std::size_t> holders_;            // that have not left
   MissingValues missing_;                       // not asked for
   std::map<std::size_t, Asked> asked_;          // by first value: no chunk came yet
   std::deque<Chunk> waiting_;                   // of steps that the own model has not made yet

@@ -69,6 +69,7 @@ Status RunHistory::On(const PlanMade& event) {
   generation_ = event.generation;
   hosts_ = event.hosts;
   counting_ = {event.resume_step, {}};
+  some_left_ = false;
   if (event.resume_step < step_) ++set_back_;
   step_ = event.resume_step;
   losses_.resize(step_);
@@ -91,6 +92,7 @@ Status RunHistory::On(const PipelinesCount& event) {
     return DataLoss("pipelines count that the plan does not have");
   }
   counting_ = event;
+  some_left_ = some_left_ || event.dealt_until > 0;
   return Status::Ok();
 }
 
@@ -145,6 +147,7 @@ Status RunHistory::On(const RunRestored& event) {
   generation_ = event.generation;
   hosts_.clear();
   counting_ = {step_, {}};
+  some_left_ = false;
   return Status::Ok();
 }
 

@@ -51,6 +51,8 @@ class RunHistory {
   // The pipelines of that plan that count, and from which step on; none named: all of them, from
   // the plan's own step on.
   const PipelinesCount& counting() const { return counting_; }
+  // Pipelines have left the plan: of those that do not count nobody knows more.
+  bool some_left() const { return some_left_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
   // All steps that were ever applied, those that were lost again included, and how often some were.
@@ -93,6 +95,7 @@ class RunHistory {
   std::uint64_t generation_ = 0;
   std::vector<PeerId> hosts_;
   PipelinesCount counting_;
+  bool some_left_ = false;
   std::uint64_t step_ = 0;
   std::uint64_t trained_ = 0, set_back_ = 0;
   std::vector<double> losses_;

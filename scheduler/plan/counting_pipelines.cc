@@ -1,12 +1,17 @@
 #include "scheduler/plan/counting_pipelines.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace shoal::scheduler {
 
 void CountingPipelines::Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines) {
   // From the last one on: what is said of a step holds for those behind it.
   for (std::uint64_t step = end; step-- > first;) {
     Dealing dealing = DealingAt(step);
-    dealing.push_back(pipelines);
+    Pipelines left;
+    std::ranges::set_intersection(dealing.back(), pipelines, std::back_inserter(left));
+    dealing.push_back(std::move(left));
     from_[step] = std::move(dealing);
   }
   From(end, pipelines);

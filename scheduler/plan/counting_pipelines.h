@@ -17,8 +17,8 @@ class CountingPipelines {
   void Begin(std::uint64_t step, Pipelines pipelines) { from_ = {{step, {std::move(pipelines)}}}; }
   // From this step on, which is not before the last that was said.
   void From(std::uint64_t step, Pipelines pipelines) { from_[step] = {std::move(pipelines)}; }
-  // These are left of those that count. The steps from `first` to before `end` are dealt out
-  // already; nothing was said of `end` or later.
+  // These are left of those that count, in order. The steps from `first` to before `end` are dealt
+  // out already, to those of them that count there, of which each has one; from `end` on all do.
   void Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines);
   // Of a step that is not before the first.
   const Dealing& DealingAt(std::uint64_t step) const {

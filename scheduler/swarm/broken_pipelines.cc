@@ -56,7 +56,12 @@ bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
 void BrokenPipelines::Look() {
   if (broken_.empty() || reaction_.now() - since_ < kLostTogether) return;
   broken_.insert(given_up_.begin(), given_up_.end());
-  if (steps_.MayGoOnWithout(broken_) && !OthersMakeAPipeline()) return LeaveOut();
+  // A new plan keeps the state of who is left of the broken ones, who may go to the places of
+  // others. But where faults come more often than steps end, a step that began anew each time
+  // would never end.
+  const bool again = begins_anew_ == history_.step();
+  const bool regroups = !plan_.shadows().empty() || OthersMakeAPipeline();
+  if (steps_.MayGoOnWithout(broken_) && (again || !regroups)) return LeaveOut();
   broken_.clear();
   const std::string cause = cause_;
   lifecycle_.EndForLost(last_, cause);
@@ -72,7 +77,8 @@ bool BrokenPipelines::OthersMakeAPipeline() const {
       const Member* const member = plan_.At(p, s);
       const bool here = member != nullptr && member->candidate() && !lost_.contains(member->peer);
       whole = whole && here;
-      if (here) peers.push_back({member->peer, s, p, true, member->joined});
+      if (!here) continue;
+      peers.push_back({member->peer, s, p, !plan_.IsShadow(member->peer), member->joined});
     }
     left += whole ? 1 : 0;
   }

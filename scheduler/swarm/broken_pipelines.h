@@ -7,6 +7,7 @@
 #define SHOAL_SCHEDULER_SWARM_BROKEN_PIPELINES_H_
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -37,6 +38,7 @@ class BrokenPipelines {
   void GenerationEnded() {
     broken_.clear();
     given_up_.clear();
+    begins_anew_ = history_.step();
   }
 
  private:
@@ -57,7 +59,8 @@ class BrokenPipelines {
   std::set<PeerId> lost_;             // who broke them
   PeerId last_;                       // of them
   std::string cause_;
-  TimePoint since_{};  // the last one
+  TimePoint since_{};                         // the last one
+  std::optional<std::uint64_t> begins_anew_;  // the step that the newest generation ended in
 };
 
 }  // namespace shoal::scheduler

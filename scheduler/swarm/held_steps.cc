@@ -84,7 +84,8 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       Member* const member = plan_.At(p, s);
-      if (member == nullptr) continue;
+      // Who has come back since said itself what it holds.
+      if (member == nullptr || (member->connected && !member->told_plan)) continue;
       member->held.Clear();
       if (!member->connected || member->peer == keep.without) continue;
       if (plan_.IsShadow(member->peer)) continue;
@@ -238,14 +239,14 @@ void HeldSteps::BeginGeneration(bool in_place) {
 // Positions of the newest plan, but for pipelines that have left it.
 std::size_t HeldSteps::PlacesLeft() const {
   const PipelinesCount& counting = history_.counting();
-  return counting.dealt_until > 0 ? counting.pipelines.size() * config_.stages
-                                  : history_.hosts().size();
+  return history_.some_left() ? counting.pipelines.size() * config_.stages
+                              : history_.hosts().size();
 }
 
 // Whether a pipeline of the newest plan is no part of it any more.
 bool HeldSteps::HasLeft(std::uint32_t pipeline) const {
   const PipelinesCount& counting = history_.counting();
-  return counting.dealt_until > 0 && !std::ranges::binary_search(counting.pipelines, pipeline);
+  return history_.some_left() && !std::ranges::binary_search(counting.pipelines, pipeline);
 }
 
 // Whether somebody is not back who may hold steps that no checkpoint has.

@@ -109,7 +109,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.connection = connection;
   member.held = hello.held();
   member.preparation = {std::nullopt, false, member.preparation.not_before};
-  member.follows = false;
+  member.told_plan = member.follows = false;
   member.last_heard = now;
   member.watch = {};
   return &member;

@@ -45,6 +45,7 @@ struct Member {
   };
   Preparation preparation;                  // of this connection
   std::uint32_t shadow_losses = 0;          // that it went as a shadow, since it was in step
+  bool told_plan = false;                   // the newest, on this connection
   bool follows = false;                     // as a shadow of the newest plan, on this connection
   std::optional<std::uint32_t> last_stage;  // that it had
   std::uint64_t state_bytes = 0, state_bytes_wanted = 0;  // of a shadow

@@ -315,6 +315,7 @@ void SwarmStateImpl::SendPlan(bool in_place) {
   const ArtefactMap weights = artefacts_.Weights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;
+    members_.Find(peer)->told_plan = true;
     control::v1::SchedulerMessage message;
     *message.mutable_plan() = common;
     message.mutable_plan()->set_in_place(in_place);

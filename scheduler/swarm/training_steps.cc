@@ -89,14 +89,15 @@ void TrainingSteps::BeginStep() {
 }
 
 bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const {
-  if (!amends_ || !InProgress(history_.step()) || lifecycle_.ending() || !plan_.shadows().empty() ||
+  if (!amends_ || !InProgress(history_.step()) || lifecycle_.ending() ||
       counting_.AmendmentsOf(history_.step()) >= replica::kAmendmentsMax) {
     return false;
   }
-  const Pipelines counting = plan_.Counting();
-  if (std::ranges::all_of(counting, [&](auto p) { return pipelines.contains(p); })) return false;
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     if (EvaluatesBefore(config_, step)) return false;  // some of its rows are theirs
+    const bool none = std::ranges::all_of(counting_.At(step),
+                                          [&](std::uint32_t p) { return pipelines.contains(p); });
+    if (none) return false;
   }
   return account_.elapsed(reaction_.now()) >= kWorthKeeping;
 }

@@ -110,5 +110,48 @@ TEST(ShadowSimTest, GoesOnWhereItWasWhenAGenerationEnds) {
   ExpectEqualGroups(swarm);
 }
 
+// A pipeline leaves in the midst of a step while another gets its stages: one of the two that hold
+// them, whose part of the transfer the other takes over, or the one that gets them.
+TEST(ShadowSimTest, TheOthersGoOnWhereAPipelineLeaves) {
+  int midway = 0;
+  for (unsigned seed = 1; seed <= 24; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SwarmOptions options = Options(seed);
+    options.forward = options.backward = "raw:dtype=fp32";
+    options.bytes_per_second = 40'000.0 * (seed % 4 + 1);
+    options.state_chunk_values = 4;
+    SimSwarm swarm(options);
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    Zero(&swarm, 2);
+    swarm.shadows_ = {2};
+    swarm.counted_ = {0, 1};
+    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    swarm.Begin(40);
+    swarm.Run(std::chrono::microseconds(20'000 + seed * 17'000));
+    ASSERT_LT(swarm.losses_.size(), 40u);
+    midway += AllCaughtUp(swarm, 2) ? 0 : 1;
+    const std::uint32_t gone = seed % 3 == 0 ? 2 : 1;
+    swarm.Leave(gone);
+    std::uint64_t step = 40;
+    ASSERT_TRUE(swarm.TrainTo(step)) << Why(swarm);
+    const std::uint32_t left = gone == 2 ? 1 : 2;
+    while (gone == 1 && !AllCaughtUp(swarm, 2) && step < 400) {
+      ASSERT_TRUE(swarm.TrainTo(++step)) << Why(swarm);
+    }
+    ASSERT_TRUE(gone == 2 || AllCaughtUp(swarm, 2));
+    swarm.Count({0, left});
+    ASSERT_TRUE(swarm.TrainTo(step + 6)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    for (std::uint32_t stage = 0; stage < 2; ++stage) {
+      EXPECT_EQ(swarm.SaveStage(stage, left), swarm.SaveStage(stage, 0)) << stage;
+    }
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  }
+  EXPECT_GT(midway, 12);
+}
+
 }  // namespace
 }  // namespace shoal::pipeline

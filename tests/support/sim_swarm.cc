@@ -290,12 +290,9 @@ std::vector<std::uint32_t> SimSwarm::MicroBatchesOf(std::uint64_t step,
   std::vector<std::uint32_t> all(options_.pipelines);
   std::iota(all.begin(), all.end(), 0u);
   std::vector<std::uint32_t> counting = !shadows_.empty() && !counted_.empty() ? counted_ : all;
+  if (!left_from_.empty()) counting = counted_before_;
   for (const auto& [from, left] : left_from_) {
     if (from <= step) counting = left;
-  }
-  if (!gone_.empty() && shadows_.empty() &&
-      (left_from_.empty() || step < left_from_.begin()->first)) {
-    counting = all;
   }
   std::map<std::uint32_t, std::vector<std::uint32_t>> has;
   for (std::uint32_t j = 0; j < options_.micro_batches; ++j) {
@@ -316,12 +313,19 @@ std::vector<std::uint32_t> SimSwarm::MicroBatchesOf(std::uint64_t step,
   return has[pipeline];
 }
 
+void SimSwarm::Count(std::vector<std::uint32_t> pipelines) {
+  counted_ = std::move(pipelines);
+  if (!left_from_.empty()) left_from_[planned_] = counted_;
+}
+
 SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
   gone_.insert(pipeline);
-  counted_.clear();
-  for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
-    if (!gone_.contains(p)) counted_.push_back(p);
+  if (counted_.empty() || (shadows_.empty() && left_from_.empty())) {
+    counted_.resize(options_.pipelines);
+    std::iota(counted_.begin(), counted_.end(), 0);
   }
+  if (left_from_.empty()) counted_before_ = counted_;
+  std::erase_if(counted_, [this](std::uint32_t p) { return gone_.contains(p); });
   const std::uint64_t step = losses_.size();
   for (std::uint64_t of = step; of < planned_; ++of) left_in_[of].push_back(counted_);
   left_from_[planned_] = counted_;

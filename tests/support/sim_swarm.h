@@ -103,6 +103,8 @@ class SimSwarm {
   // The peers of a pipeline are gone at once; a little later the others are told to go on with the
   // step, and with what was dealt out of it and the next ones to that pipeline.
   Reported Leave(std::uint32_t pipeline);
+  // These pipelines count from the next step on that is not planned yet.
+  void Count(std::vector<std::uint32_t> pipelines);
   // Runs the world for a while.
   void Run(Duration duration);
   bool AnyFailed() const;
@@ -170,6 +172,7 @@ class SimSwarm {
   bool held_ = false;
   std::set<std::uint32_t> gone_;  // pipelines
   // Who counts from a step on, once somebody left; and by step who was left, each time.
+  std::vector<std::uint32_t> counted_before_;  // before that
   std::map<std::uint64_t, std::vector<std::uint32_t>> left_from_;
   std::map<std::uint64_t, std::vector<std::vector<std::uint32_t>>> left_in_;
   std::vector<pipeline::StageTimes> timings_;

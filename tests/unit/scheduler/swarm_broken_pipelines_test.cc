@@ -190,6 +190,86 @@ TEST_F(Broken, TwoThatMakeAPipelineGetAPlanForIt) {
   ExpectRight(swarm);
 }
 
+// But a step begins anew for that once only: else none would end where peers are lost that often.
+TEST_F(Broken, AStepThatBeganAnewGoesOn) {
+  SimSwarm swarm(Long(5, 30), 607);
+  Begin(&swarm, 10);
+  const auto kill_two = [&](int lower, int upper) {
+    std::vector<std::size_t> victims;
+    for (std::size_t i = 0; i < 10; ++i) {
+      const SimPeer& peer = swarm.Peer(i);
+      if (peer.alive && peer.stage == 0 && peer.pipeline == lower) victims.push_back(i);
+      if (peer.alive && peer.stage == 1 && peer.pipeline == upper) victims.push_back(i);
+    }
+    ASSERT_EQ(victims.size(), 2u);
+    for (const std::size_t victim : victims) swarm.Kill(victim);
+    swarm.RunFor(std::chrono::seconds(6));
+  };
+  kill_two(1, 2);
+  EXPECT_EQ(swarm.View().generation, 2u);
+  kill_two(1, 2);  // of four pipelines
+  EXPECT_EQ(swarm.View().step, 3u);
+  EXPECT_EQ(swarm.View().generation, 2u);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("2 of 5 pipelines train, since lost peer"));
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
+// While a newcomer gets its stage, others go: the step goes on, and the newcomer counts at last.
+TEST_F(Broken, TheOthersGoOnWithTheStepWhileANewcomerGetsItsStage) {
+  for (const bool newcomers : {false, true}) {  // whose pipeline it is that breaks
+    SCOPED_TRACE(newcomers);
+    SimSwarm swarm(Long(3, 40), 608);
+    swarm.catch_up = std::chrono::seconds(60);
+    work_ = std::chrono::seconds(10);
+    Begin(&swarm, 6);
+    swarm.Kill(PeerAt(&swarm, 6, 2, 0));
+    swarm.RunFor(std::chrono::seconds(2));
+    const std::size_t left = PeerAt(&swarm, 6, 0, 0);
+    for (int i = 0; i < 2; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 2; }));
+    swarm.RunFor(std::chrono::seconds(5));
+    int shadows = 0, broken = -1;
+    for (std::size_t i = 0; i < 8; ++i) {
+      const SimPeer& peer = swarm.Peer(i);
+      shadows += peer.alive && peer.shadow;
+      if (peer.alive && peer.shadow == newcomers && peer.stage == 1 && i != left) {
+        broken = static_cast<int>(i);
+      }
+    }
+    ASSERT_GT(shadows, 0);
+    ASSERT_GE(broken, 0);
+    const std::uint64_t step = swarm.View().step;
+    swarm.Kill(static_cast<std::size_t>(broken));
+    swarm.RunFor(std::chrono::seconds(3));
+    EXPECT_EQ(swarm.View().generation, 2u);
+    EXPECT_EQ(swarm.View().step, step);
+    work_ = std::chrono::milliseconds(300);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+    ExpectRight(swarm);
+  }
+}
+
+// It is back before anything is decided, as a new process that holds nothing.
+TEST_F(Broken, OneThatComesBackEmptyIsNoHolder) {
+  SimSwarm swarm(Long(3, 30), 609);
+  Begin(&swarm, 6);
+  const std::size_t back = PeerAt(&swarm, 6, 1, 0);
+  swarm.Kill(PeerAt(&swarm, 6, 2, 1));
+  swarm.CutOff(back);
+  swarm.Peer(back).forgets = true;
+  swarm.RunFor(std::chrono::milliseconds(100));
+  swarm.Connect(back);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  swarm.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(swarm.Peer(back).stage, -1) << "what was left of the two makes a pipeline";
+  work_ = std::chrono::milliseconds(300);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRight(swarm);
+}
+
 // It is back before the others have gone on without it, and wants no stage.
 TEST_F(Broken, OneThatComesBackPausedDoesNotEndTheStep) {
   SimSwarm swarm(Long(3, 30), 605);

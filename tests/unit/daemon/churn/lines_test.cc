@@ -47,18 +47,19 @@ TEST(Lines, StepsGoBeforeFilesButForAFifth) {
   Lab lab;
   const auto a = lab.lines.Add(10e6, 80e6), b = lab.lines.Add(10e6, 80e6);
   double done = 0;
-  lab.lines.Reserve(a, 4e6, 1e6);
+  lab.lines.Reserve(a, 4e6);
   lab.lines.Start(a, b, 1.5e6, FlowKind::kFile, [&] { done = lab.now(); });
-  lab.events.After(std::chrono::seconds(1), [&] { lab.lines.Reserve(a, 10e6, 1e6); });
+  lab.events.After(std::chrono::seconds(1), [&] { lab.lines.Reserve(a, 10e6); });
   lab.RunAll();
   EXPECT_NEAR(done, 1 + 6e6 / 2e6, 1e-6);
 }
 
-TEST(Lines, StateGoesBeforeActivationsAndBehindGradients) {
+TEST(Lines, StateTakesItsShareOfTheStepsAndWhatTheyLeave) {
   Lab lab;
   const auto a = lab.lines.Add(10e6, 80e6), b = lab.lines.Add(10e6, 80e6);
   const auto c = lab.lines.Add(10e6, 3e6);
-  lab.lines.Reserve(a, 10e6, 4e6);
+  lab.lines.Reserve(a, 10e6);
+  lab.lines.ShareState(a, 0.6);
   const auto all = lab.lines.Start(a, b, 1e6, FlowKind::kState, [] {});
   EXPECT_DOUBLE_EQ(lab.lines.RateOf(all), 6e6);
   EXPECT_EQ(lab.lines.StepPercent(a), 40u);
@@ -66,8 +67,11 @@ TEST(Lines, StateGoesBeforeActivationsAndBehindGradients) {
   const auto some = lab.lines.Start(a, c, 1e6, FlowKind::kState, [] {});
   EXPECT_DOUBLE_EQ(lab.lines.RateOf(some), 3e6);
   EXPECT_EQ(lab.lines.StepPercent(a), 70u);
-  lab.lines.Reserve(a, 0, 0);
-  EXPECT_EQ(lab.lines.StepPercent(b), 100u);
+  lab.lines.Cancel(some);
+  EXPECT_EQ(lab.lines.StepPercent(a), 100u);
+  lab.lines.Reserve(a, 2e6);
+  EXPECT_DOUBLE_EQ(lab.lines.RateOf(lab.lines.Start(a, b, 1e6, FlowKind::kState, [] {})), 8e6);
+  EXPECT_EQ(lab.lines.StepPercent(a), 40u);
 }
 
 TEST(Lines, WhatIsCancelledLeavesTheRest) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "replica/state/state_message.h"
+#include "replica/state/state_share.h"
 #include "tests/support/memory_group.h"
 #include "tests/support/tiny_stage.h"
 
@@ -63,6 +64,7 @@ class StateTransferTest : public testing::Test {
       for (std::size_t h = 0; h < holders; ++h) options.holders.push_back(h);
       options.state_size = peer->model->state_size();
       options.shadow = r >= holders;
+      options.shadows = count - holders;
       if (options.shadow) options.missing = MissingValues(options.state_size);
       options.chunk_values_max = chunk_values;
       options.steps_held = [peer] {
@@ -124,6 +126,50 @@ TEST_F(StateTransferTest, AShadowGetsAllFromAllHolders) {
     EXPECT_TRUE(peers_[2]->transfer->missing().empty());
     EXPECT_EQ(peers_[2]->transfer->bytes_here(), peers_[2]->transfer->bytes_wanted());
   });
+}
+
+// A slow line of one holder slows the steps of all: with more holders each rests for longer.
+TEST_F(StateTransferTest, AHolderRestsAsTheShareOfItsLineAsks) {
+  EXPECT_DOUBLE_EQ(StateShareOf(1, 1), 0.5);
+  EXPECT_DOUBLE_EQ(StateShareOf(1, 3), 0.75);
+  EXPECT_DOUBLE_EQ(StateShareOf(15, 1), kStateShareMin);
+  std::vector<double> busy;  // part of the time in which a chunk is on its way, by holders
+  for (const std::size_t holders : {1u, 4u}) {
+    peers_.clear();
+    Make(holders, holders + 1, 1);
+    TimePoint sent{}, first{}, last{};
+    Duration under_way{};
+    tap_ = [&](MemoryGroup::Message* message) {
+      const TimePoint now = control_->clock().Now();
+      if (message->from == 0 && first == TimePoint{}) first = now;
+      if (message->from == 0) sent = last = now;
+      if (message->to == 0 && sent != TimePoint{}) under_way += now - sent;
+      return true;
+    };
+    On([&] { peers_[holders]->transfer->Start(); });
+    ASSERT_TRUE(Run([&] { return peers_[holders]->complete; }));
+    busy.push_back(std::chrono::duration<double>(under_way) /
+                   std::chrono::duration<double>(last - first));
+  }
+  // The holder counts the way of the request, too, which takes as long here.
+  EXPECT_NEAR(2 * busy[0], 0.5, 0.05);
+  EXPECT_NEAR(2 * busy[1], kStateShareMin, 0.05);
+}
+
+// What a holder was asked for and has not sent when it leaves comes from the other.
+TEST_F(StateTransferTest, OthersSendWhatAHolderThatLeftWasAskedFor) {
+  Make(2, 3);
+  bool gone = false;
+  tap_ = [&](MemoryGroup::Message* message) { return !gone || message->from != 0; };
+  On([&] { peers_[2]->transfer->Start(); });
+  ASSERT_TRUE(Run([&] { return peers_[2]->transfer->bytes_here() > 0; }));
+  gone = true;
+  world_.RunUntil([] { return false; }, std::chrono::seconds(5));
+  EXPECT_FALSE(peers_[2]->complete);
+  On([&] { peers_[2]->transfer->Leave(0); });
+  ASSERT_TRUE(Run([&] { return peers_[2]->complete; }));
+  EXPECT_EQ(StateOf(peers_[2]->model.get()), StateOf(peers_[1]->model.get()));
+  EXPECT_EQ(peers_[2]->failure, "");
 }
 
 // A chunk of a step that the shadow has left behind is asked for again; one of the next step waits

@@ -59,6 +59,9 @@ struct SwarmParts : Lifecycle::Owner {
     ASSERT_TRUE(positions);
     plan.Adopt(*std::move(positions));
     journal.Record(PlanMade{history.generation() + 1, history.checkpoint().step});
+    for (const auto& [peer, member] : members.all()) {
+      members.Find(peer)->told_plan = member.connected;
+    }
     uploads.BeginGeneration(false);
     applied.BeginGeneration();
     steps.BeginGeneration();
