@@ -96,11 +96,17 @@ std::string PeerNode::KeepSettings() {
 // False: nothing is to be handed over, or nobody is there to take it.
 bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   SHOAL_ASSERT_ON(*control_);
-  const bool closing = stage_ && (stage_->closing() || Uploads());  // goes when that is done
+  const bool closing = Closes();  // goes when that is done
   if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
   const bool asked = handover_ != Handover::kNone;
   handover_ = how;
-  if (asked || closing) return true;
+  if (asked) return true;
+  if (closing) {
+    control_->PostAfter("daemon.handover", kHandoverMax, [this, closed = closed_] {
+      if (closed_ == closed) FinishHandover();
+    });
+    return true;
+  }
   control::v1::PeerMessage message;
   message.mutable_handing_over()->set_reason(reason);
   connection_->Tell(std::move(message));

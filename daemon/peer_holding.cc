@@ -51,18 +51,21 @@ void PeerNode::OnAbort(const control::v1::Abort& abort) {
   if (abort.has_apply()) stage_->ApplyHeld(abort.apply());
   if (!abort.save()) return;
   closed_ = abort.generation();
+  awaits_request_ = true;
   stage_->Close(abort.hold_step(), [this] {
-    // What it saved it may be asked for next.
-    control_->PostAfter("daemon.closed", kUploadAskedWithin, [this] {
-      if (!Uploads()) FinishHandover();
+    control_->PostAfter("daemon.closed", kUploadAskedWithin, [this, closed = closed_] {
+      if (closed_ != closed) return;
+      awaits_request_ = false;
+      if (!Closes()) FinishHandover();
     });
   });
 }
 
-// Whether the scheduler waits for what this peer saved of the generation that ended.
-bool PeerNode::Uploads() const {
+// Whether the scheduler waits for what this peer holds, or saved, of the generation that ended.
+bool PeerNode::Closes() const {
   SHOAL_ASSERT_ON(*control_);
-  return stage_ && stage_->plan().generation() == closed_ && offer_ && offer_->busy();
+  if (closed_ == 0) return false;
+  return awaits_request_ || (stage_ && stage_->closing()) || (offer_ && offer_->busy());
 }
 
 // The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One

@@ -151,6 +151,7 @@ void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
   SHOAL_ASSERT_ON(*control_);
   offer_.reset();
   lost_offer_.reset();
+  closed_ = 0;
   ++heartbeat_round_;
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return EndStage();
   if (handover_ != Handover::kNone || (stage_ && stage_->prepares())) EndStage();
@@ -234,6 +235,7 @@ void PeerNode::OnPlan(const control::v1::Plan& plan) {
   if (rests() || handover_ != Handover::kNone) return;
   if (state_ == PeerState::kDraining || state_ == PeerState::kJoining) return;
   names_.clear();
+  closed_ = 0;
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;
   for (const control::v1::Position& position : plan.positions()) {
@@ -352,8 +354,7 @@ void PeerNode::OnWantArtefacts(const control::v1::WantArtefacts& want) {
                    message.mutable_artefacts_offered()->set_error(status.ToString());
                  }
                  connection_->Tell(std::move(message));
-                 const bool closed = stage_ && stage_->plan().generation() == closed_;
-                 if (request > 0 && closed && !stage_->closing()) FinishHandover();
+                 if (closed_ > 0 && !Closes()) FinishHandover();
                });
 }
 

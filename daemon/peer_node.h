@@ -132,7 +132,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   Result<net::CommandResult> Leave(bool now);
   std::string KeepSettings();
   bool BeginHandover(Handover how, const std::string& reason);
-  bool Uploads() const;
+  bool Closes() const;
   void FinishHandover();
 
   // ---- peer_membership.cc ----
@@ -163,7 +163,8 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
-  std::uint64_t closed_ = 0;                           // the generation that was to be saved last
+  std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan
+  bool awaits_request_ = false;  // it was saved just now, and the scheduler may ask for some of it
 
   // State below lives on control.
   SettingsOverlay overlay_;

@@ -351,8 +351,8 @@ void Runner::OnStepPlan(StepPlan plan) {
 void Runner::OnAmendedPlan(StepPlan plan) {
   for (const std::uint32_t pipeline : plan.gone) {
     if (group_ && pipeline != config_.pipeline) group_->Leave(pipeline);
-    if (transfer_) transfer_->Leave(pipeline);
   }
+  if (transfer_) transfer_->Leave(plan.gone);
   if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan));
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
   if (Status status = plans_.Amend(std::move(plan)); !status.ok()) Fail(status);

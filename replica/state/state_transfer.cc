@@ -65,12 +65,13 @@ void StateTransfer::OnApplied() {
   Serve();
 }
 
-void StateTransfer::Leave(std::size_t member) {
+void StateTransfer::Leave(std::span<const std::uint32_t> members) {
   SHOAL_ASSERT_ON(*member_->control);
-  std::erase(holders_, member);
-  std::erase_if(requests_, [&](const Request& request) { return request.from == member; });
+  const auto left = [&](std::size_t member) { return std::ranges::count(members, member) > 0; };
+  std::erase_if(holders_, left);
+  std::erase_if(requests_, [&](const Request& request) { return left(request.from); });
   std::erase_if(asked_, [&](const auto& entry) {
-    if (entry.second.holder != member) return false;
+    if (!left(entry.second.holder)) return false;
     missing_.Add(entry.second.run);
     return true;
   });

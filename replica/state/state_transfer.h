@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "common/clock.h"
@@ -57,8 +58,8 @@ class StateTransfer {
   void Start();
   // The model has made a step.
   void OnApplied();
-  // A member has left the generation: what it was asked for others are asked for.
-  void Leave(std::size_t member);
+  // Members have left the generation: what they were asked for others are asked for.
+  void Leave(std::span<const std::uint32_t> members);
 
   // Not yet here; chunks that are on their way included.
   MissingValues missing() const;

@@ -9,6 +9,9 @@ namespace {
 
 // What a line counts as that nobody knows.
 constexpr double kUnknownBps = 20e6;
+// So many times what its line needs for a part, and so long: steps take the most of a line.
+constexpr double kPatience = 10;
+constexpr double kPatienceSeconds = 60;
 
 double SecondsFor(std::uint64_t bytes, std::uint64_t bps) {
   return 8 * static_cast<double>(bytes) / (bps > 0 ? static_cast<double>(bps) : kUnknownBps);
@@ -79,14 +82,6 @@ Status CheckpointRounds::AddSaved(std::uint64_t step, const PeerId& peer,
       if (found == files.end()) return InvalidArgument(name);
     }
     saved[part] = {weights->second, moments->second};
-    for (const std::uint32_t other : round.parts.at(part).stages) {
-      if (other == stage) continue;
-      for (const auto& [other_peer, one] : round.groups[other].holders) {
-        const auto theirs = one.parts.find(part);
-        if (theirs == one.parts.end()) continue;
-        if (theirs->second.weights.hash() != weights->second.hash()) return Aborted(part);
-      }
-    }
   }
   EndWaiting(&round, group, holder);
   holder->parts = std::move(saved);
@@ -150,12 +145,31 @@ void CheckpointRounds::Drop(std::uint64_t step) {
   KeepHere();
 }
 
-void CheckpointRounds::AddHere(const std::string& hash) {
+void CheckpointRounds::AddHere(const std::string& hash, TimePoint now) {
   for (const auto& [step, round] : rounds_) {
     for (const auto& [name, part] : round.parts) {
       const auto [weights, moments] = part.files.hashes();
-      if (part.owner && (weights == hash || moments == hash)) here_.insert(hash);
+      if (!part.owner || (weights != hash && moments != hash)) continue;
+      here_.insert(hash);
+      if (const auto told = told_.find(*part.owner); told != told_.end()) told->second.since = now;
     }
+  }
+}
+
+void CheckpointRounds::DropLate(const Line& line, TimePoint now) {
+  for (auto& [step, round] : rounds_) {
+    std::set<PeerId> late;
+    for (const auto& [name, part] : round.parts) {
+      if (!part.owner || IsHere(part)) continue;
+      const auto told = told_.find(*part.owner);
+      const auto bps = line(*part.owner);
+      if (told == told_.end() || !bps) continue;
+      const std::chrono::duration<double> patience(
+          kPatienceSeconds + kPatience * SecondsFor(part.files.bytes(), *bps));
+      if (now - told->second.since < patience) continue;
+      if (HoldersOf(round, name, line).here.size() > 1) late.insert(*part.owner);
+    }
+    for (const PeerId& peer : late) AddFailed(step, peer);
   }
 }
 
@@ -193,23 +207,39 @@ bool CheckpointRounds::IsHere(const Part& part) const {
 }
 
 // Who is here and has what most have of the part; all of them where as many have something else.
-std::map<PeerId, CheckpointRounds::Pair> CheckpointRounds::HoldersOf(const Round& round,
-                                                                     const std::string& name,
-                                                                     const Line& line) const {
-  std::map<PeerId, Pair> holders;
-  std::map<std::pair<std::string, std::string>, std::size_t> alike;
+CheckpointRounds::Holders CheckpointRounds::HoldersOf(const Round& round, const std::string& name,
+                                                      const Line& line) const {
+  std::vector<std::pair<PeerId, const Pair*>> all;
+  std::map<std::string, std::size_t> weights;
   for (const std::uint32_t stage : round.parts.at(name).stages) {
     for (const auto& [peer, holder] : round.groups[stage].holders) {
       const auto part = holder.parts.find(name);
       if (part == holder.parts.end()) continue;
-      ++alike[part->second.hashes()];
-      if (line(peer)) holders.emplace(peer, part->second);
+      all.emplace_back(peer, &part->second);
+      ++weights[part->second.weights.hash()];
     }
   }
-  std::size_t most = 0;
-  for (const auto& [hashes, count] : alike) most = std::max(most, count);
-  std::erase_if(holders, [&](const auto& one) { return alike[one.second.hashes()] < most; });
+  const auto most = [](const auto& counts) {
+    std::size_t of = 0;
+    for (const auto& [what, count] : counts) of = std::max(of, count);
+    return of;
+  };
+  const std::size_t alike = most(weights);
+  Holders holders;
+  holders.tie = std::ranges::count(weights, alike, [](const auto& one) { return one.second; }) > 1;
+  std::erase_if(all, [&](const auto& one) { return weights[one.second->weights.hash()] < alike; });
+  std::map<std::pair<std::string, std::string>, std::size_t> pairs;
+  for (const auto& [peer, pair] : all) ++pairs[pair->hashes()];
+  const std::size_t equal = most(pairs);
+  for (const auto& [peer, pair] : all) {
+    if (pairs[pair->hashes()] == equal && line(peer)) holders.here.emplace(peer, pair);
+  }
   return holders;
+}
+
+bool CheckpointRounds::Awaited(const Round& round, const Part& part) {
+  return std::ranges::any_of(part.stages,
+                             [&](std::uint32_t stage) { return round.groups[stage].awaited > 0; });
 }
 
 CheckpointRounds::Load CheckpointRounds::LoadOf(const Line& line) const {
@@ -223,31 +253,32 @@ CheckpointRounds::Load CheckpointRounds::LoadOf(const Line& line) const {
   return load;
 }
 
-// Longest processing time first: the largest part to who would be done with it first. False: nobody
-// has one.
-bool CheckpointRounds::DealGroup(Round* round, std::uint32_t stage, const Line& line,
-                                 Load* load) const {
+// Longest processing time first: the largest part to who would be done with it first.
+CheckpointRounds::Trouble CheckpointRounds::DealGroup(Round* round, std::uint32_t stage,
+                                                      const Line& line, Load* load) const {
   struct Open {
     std::string name;
-    std::map<PeerId, Pair> holders;
-    std::uint64_t bytes() const { return holders.begin()->second.bytes(); }
+    std::map<PeerId, const Pair*> holders;
+    std::uint64_t bytes() const { return holders.begin()->second->bytes(); }
   };
-  bool all = true;
+  Trouble trouble;
   std::vector<Open> open;
   for (const std::string& name : parts_[stage]) {
     const Part& part = round->parts.at(name);
-    if (part.stages.front() != stage || IsHere(part)) continue;
-    Open one{name, HoldersOf(*round, name, line)};
-    const bool awaited = std::ranges::any_of(
-        part.stages, [&](std::uint32_t other) { return round->groups[other].awaited > 0; });
-    all = all && (awaited || !one.holders.empty());
-    if (one.holders.empty() || (part.owner && one.holders.contains(*part.owner))) continue;
-    open.push_back(std::move(one));
+    if (part.stages.front() != stage || IsHere(part) || Awaited(*round, part)) continue;
+    Holders holders = HoldersOf(*round, name, line);
+    if (holders.here.empty()) {
+      trouble.lost = name;
+    } else if (part.stages.size() > 1 && holders.tie) {
+      trouble.differs = name;
+    } else if (!part.owner || !holders.here.contains(*part.owner)) {
+      open.push_back({name, std::move(holders.here)});
+    }
   }
   std::ranges::stable_sort(open,
                            [](const Open& a, const Open& b) { return a.bytes() > b.bytes(); });
   for (const Open& one : open) {
-    const std::pair<const PeerId, Pair>* best = nullptr;
+    const std::pair<const PeerId, const Pair*>* best = nullptr;
     double least = 0;
     for (const auto& holder : one.holders) {
       const double done = (*load)[holder.first] + SecondsFor(one.bytes(), *line(holder.first));
@@ -257,46 +288,47 @@ bool CheckpointRounds::DealGroup(Round* round, std::uint32_t stage, const Line& 
     }
     Part& part = round->parts.at(one.name);
     part.owner = best->first;
-    part.files = best->second;
+    part.files = *best->second;
     (*load)[best->first] = least;
   }
-  return all;
+  return trouble;
 }
 
 // Who has nothing left takes a part of who has the most, where that is here sooner by it. What its
 // owner uploads at present, the first of its parts, stays.
 void CheckpointRounds::TakeOver(Round* round, std::uint32_t stage, const Line& line,
                                 Load* load) const {
+  std::map<PeerId, std::vector<std::string>> left;  // by owner, in the order of requests
+  for (const auto& [name, part] : round->parts) {
+    if (part.stages.front() == stage && part.owner && !IsHere(part)) {
+      left[*part.owner].push_back(name);
+    }
+  }
+  std::erase_if(left, [](const auto& owned) { return owned.second.size() < 2; });
   for (const auto& [idle, holder] : round->groups[stage].holders) {
+    if (left.empty()) return;
     if (!line(idle) || (*load)[idle] > 0) continue;
-    std::map<PeerId, std::vector<std::string>> left;  // by owner, in the order of requests
-    for (const auto& [name, part] : round->parts) {
-      if (part.stages.front() == stage && part.owner && !IsHere(part)) {
-        left[*part.owner].push_back(name);
-      }
+    auto taken = left.end();
+    for (auto owned = left.begin(); owned != left.end(); ++owned) {
+      const std::string& name = owned->second.back();
+      const double most = taken == left.end() ? 0 : (*load)[taken->first];
+      const auto own = holder.parts.find(name);
+      if (own == holder.parts.end() || (*load)[owned->first] <= most) continue;
+      if (SecondsFor(own->second.bytes(), *line(idle)) >= (*load)[owned->first]) continue;
+      if (HoldersOf(*round, name, line).here.contains(idle)) taken = owned;
     }
-    std::string taken;
-    double most = 0;
-    for (const auto& [owner, names] : left) {
-      if (names.size() < 2 || (*load)[owner] <= most) continue;
-      const auto holders = HoldersOf(*round, names.back(), line);
-      const auto own = holders.find(idle);
-      if (own == holders.end() || SecondsFor(own->second.bytes(), *line(idle)) >= (*load)[owner]) {
-        continue;
-      }
-      most = (*load)[owner];
-      taken = names.back();
-    }
-    if (taken.empty()) continue;
-    Part& part = round->parts.at(taken);
+    if (taken == left.end()) continue;
+    Part& part = round->parts.at(taken->second.back());
     (*load)[*part.owner] -= SecondsFor(part.files.bytes(), line(*part.owner).value_or(0));
     part.owner = idle;
-    part.files = holder.parts.at(taken);
+    part.files = holder.parts.at(taken->second.back());
     (*load)[idle] += SecondsFor(part.files.bytes(), *line(idle));
+    taken->second.pop_back();
+    if (taken->second.size() < 2) left.erase(taken);
   }
 }
 
-CheckpointRounds::Dealt CheckpointRounds::Deal(const Line& line) {
+CheckpointRounds::Dealt CheckpointRounds::Deal(const Line& line, TimePoint now) {
   Dealt dealt;
   std::optional<Load> load;
   for (auto& [step, round] : rounds_) {
@@ -306,12 +338,16 @@ CheckpointRounds::Dealt CheckpointRounds::Deal(const Line& line) {
       if (!load) load = LoadOf(line);
       group.changed = false;
       changed_ = true;
-      const bool all = DealGroup(&round, stage, line, &*load);
-      if (!all && !dealt.lost) dealt.lost = Lost{step, stage};
+      const Trouble trouble = DealGroup(&round, stage, line, &*load);
+      // Others are said another time.
+      const bool said = dealt.lost || dealt.differs;
+      if (said) group.changed = !trouble.lost.empty() || !trouble.differs.empty();
+      if (!said && !trouble.lost.empty()) dealt.lost = Lost{step, stage};
+      if (!said && !trouble.differs.empty()) dealt.differs = Differs{step, trouble.differs};
       TakeOver(&round, stage, line, &*load);
     }
   }
-  if (std::exchange(changed_, false)) dealt.requests = Changes(line);
+  if (std::exchange(changed_, false)) dealt.requests = Changes(line, now);
   return dealt;
 }
 
@@ -322,7 +358,7 @@ void CheckpointRounds::LookAgain() {
 }
 
 // The oldest round first.
-std::vector<CheckpointRounds::Request> CheckpointRounds::Changes(const Line& line) {
+std::vector<CheckpointRounds::Request> CheckpointRounds::Changes(const Line& line, TimePoint now) {
   std::map<PeerId, std::vector<control::v1::ArtefactRef>> lists;
   for (const auto& [peer, told] : told_) lists.try_emplace(peer);
   for (const auto& [step, round] : rounds_) {
@@ -337,13 +373,13 @@ std::vector<CheckpointRounds::Request> CheckpointRounds::Changes(const Line& lin
   for (auto& [peer, files] : lists) {
     if (!line(peer)) continue;
     Told& told = told_[peer];
-    std::set<std::string> before, now;
+    std::set<std::string> before, wanted;
     for (const std::string& hash : told.hashes) {
       if (!here_.contains(hash)) before.insert(hash);
     }
-    for (const control::v1::ArtefactRef& file : files) now.insert(file.hash());
-    if (now == before) continue;
-    told = {++requests_, std::move(now)};
+    for (const control::v1::ArtefactRef& file : files) wanted.insert(file.hash());
+    if (wanted == before) continue;
+    told = {++requests_, std::move(wanted), now};
     requests.push_back({peer, told.number, std::move(files)});
   }
   return requests;

@@ -7,8 +7,9 @@
 // over from the slowest. A round does not end with its generation: what was saved stays on the
 // disks of those who saved it.
 //
-// Where members of a group saved different files of a part (a corrupt disk; moments that are a
-// pipeline's own), those that most of them have count. Pure. Thread: one at a time.
+// Where members saved different files of a part (a corrupt disk; moments that are a pipeline's
+// own), the weights that most of them have count, and of those the moments that most have. Pure.
+// Thread: one at a time.
 
 #ifndef SHOAL_SCHEDULER_HISTORY_CHECKPOINT_ROUNDS_H_
 #define SHOAL_SCHEDULER_HISTORY_CHECKPOINT_ROUNDS_H_
@@ -23,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/ids.h"
 #include "common/status.h"
 #include "scheduler/history/artefact_map.h"
@@ -64,7 +66,7 @@ class CheckpointRounds {
   // Whether the peer is to save that, or has.
   bool Saves(std::uint64_t step, std::uint64_t generation, const PeerId& peer) const;
   // It has saved these files, by name; others than its stage's are left out. Invalid argument names
-  // one that is missing. Aborted: another stage saved other weights of a part that both have.
+  // one that is missing.
   Status AddSaved(std::uint64_t step, const PeerId& peer, const ArtefactMap& files);
   // It could not.
   void AddFailed(std::uint64_t step, const PeerId& peer);
@@ -76,25 +78,34 @@ class CheckpointRounds {
   void Drop(std::uint64_t step);
 
   // A file is here.
-  void AddHere(const std::string& hash);
+  void AddHere(const std::string& hash, TimePoint now);
   // The peer has uploaded all that it could of a request. True: that was not all of it. Others take
   // over what they can, and nothing more is taken from it of those rounds.
   bool AddOffered(const PeerId& peer, std::uint64_t request);
   // The peer has come, and is to be asked anew, or gone, and is not waited for.
   void Moved(const PeerId& peer, bool here);
+  // Who has brought nothing for far longer than its line needs is waited for no more, where others
+  // have the same. From time to time.
+  void DropLate(const Line& line, TimePoint now);
 
   // A round, and a stage of it, a part of which nobody who is here can bring.
   struct Lost {
     std::uint64_t step = 0;
     std::uint32_t stage = 0;
   };
+  // A round in which stages have different weights of a part of theirs, and none has a majority.
+  struct Differs {
+    std::uint64_t step = 0;
+    std::string part;
+  };
   struct Dealt {
     std::vector<Request> requests;
     std::optional<Lost> lost;
+    std::optional<Differs> differs;
   };
   // Shares out what nobody uploads, and moves what others would bring sooner, where something has
-  // changed: whom that concerns.
-  Dealt Deal(const Line& line);
+  // changed: whom that concerns. Of what is lost or differs one at a time.
+  Dealt Deal(const Line& line, TimePoint now);
   // All is looked at again.
   void LookAgain();
   // A checkpoint whose files are all here, and that nobody is still to save; it and all before it
@@ -139,17 +150,26 @@ class CheckpointRounds {
   bool IsHere(const Part& part) const;
   void Change(Round* round, Group* group) const;
   void EndWaiting(Round* round, Group* group, Holder* holder) const;
-  std::map<PeerId, Pair> HoldersOf(const Round& round, const std::string& name,
-                                   const Line& line) const;
+  struct Holders {
+    std::map<PeerId, const Pair*> here;
+    bool tie = false;  // of the weights that most have
+  };
+  Holders HoldersOf(const Round& round, const std::string& name, const Line& line) const;
+  static bool Awaited(const Round& round, const Part& part);
   Load LoadOf(const Line& line) const;
-  bool DealGroup(Round* round, std::uint32_t stage, const Line& line, Load* load) const;
+  // Names a part that nobody has, or that differs.
+  struct Trouble {
+    std::string lost, differs;
+  };
+  Trouble DealGroup(Round* round, std::uint32_t stage, const Line& line, Load* load) const;
   void TakeOver(Round* round, std::uint32_t stage, const Line& line, Load* load) const;
-  std::vector<Request> Changes(const Line& line);
+  std::vector<Request> Changes(const Line& line, TimePoint now);
   void KeepHere();
 
   struct Told {
     std::uint64_t number = 0;
     std::set<std::string> hashes;
+    TimePoint since{};  // it was asked, or brought something
   };
   const std::vector<std::vector<std::string>> parts_;
   std::map<std::uint64_t, Round> rounds_;  // by steps applied

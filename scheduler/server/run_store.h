@@ -46,7 +46,7 @@ class RunStore {
     std::function<void(const std::string& hash)> on_here;
   };
   void SetRepair(Repair repair) { repair_ = std::move(repair); }
-  // From now on peers may upload these, and nothing else; on_here comes for each.
+  // From now on peers may upload these, too; on_here comes for each.
   void Want(const std::vector<control::v1::ArtefactRef>& files);
   // Raw hashes of those that are damaged or gone and cannot be made again. Hashes all of them.
   std::vector<std::string> FindLost(const std::vector<control::v1::ArtefactRef>& files);

@@ -26,12 +26,11 @@ std::vector<std::vector<std::string>> PartsOfStages(const RunConfig& config) {
 }  // namespace
 
 CheckpointUploads::CheckpointUploads(const RunConfig& config, const ArtefactMap& initial,
-                                     const Members& members, const SwarmPlan& plan,
-                                     RunJournal* journal, Lifecycle* lifecycle,
-                                     MemberFaults* faults, Reaction* reaction)
+                                     Members* members, const SwarmPlan& plan, RunJournal* journal,
+                                     Lifecycle* lifecycle, MemberFaults* faults, Reaction* reaction)
     : config_(config),
       initial_(initial),
-      members_(members),
+      members_(*members),
       plan_(plan),
       journal_(*journal),
       history_(journal->history()),
@@ -123,16 +122,10 @@ void CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone
   }
   if (distrusted_.contains(member->peer)) return rounds_.AddFailed(done.step(), member->peer);
   const Status added = AddSaved(*member, done);
-  if (added.ok()) {
-    member->save_error.clear();
-    member->saves_failed = 0;
-    return;
-  }
+  if (added.ok()) return member->save_error.clear();
   rounds_.AddFailed(done.step(), member->peer);
-  // Copies that differ: nobody knows which of them are right.
-  const bool differ = added.code() == StatusCode::kAborted;
   if (closing_ > 0) return OnFailed(member, added.message());
-  lifecycle_.Interrupt(added.message(), {!differ, member->peer});
+  lifecycle_.Interrupt(added.message(), {true, member->peer});
 }
 
 Status CheckpointUploads::AddSaved(const Member& member, const control::v1::CheckpointDone& done) {
@@ -149,10 +142,6 @@ Status CheckpointUploads::AddSaved(const Member& member, const control::v1::Chec
   }
   const Status added = rounds_.AddSaved(done.step(), member.peer, files);
   if (added.ok()) return added;
-  if (added.code() == StatusCode::kAborted) {
-    return Aborted(member.LabelWithPosition() + " has another " + added.message() +
-                   " than other stages" + which);
-  }
   return InvalidArgument(member.LabelWithPosition() + " did not save " + added.message() + which);
 }
 
@@ -179,7 +168,7 @@ CheckpointRounds::Line CheckpointUploads::LineOf() const {
 
 std::optional<std::uint64_t> CheckpointUploads::Look() {
   if (!rounds_.pending() && !asks_) return std::nullopt;
-  CheckpointRounds::Dealt dealt = rounds_.Deal(LineOf());
+  CheckpointRounds::Dealt dealt = rounds_.Deal(LineOf(), reaction_.now());
   for (CheckpointRounds::Request& request : dealt.requests) {
     control::v1::SchedulerMessage message;
     message.mutable_want_artefacts()->set_request(request.number);
@@ -190,6 +179,7 @@ std::optional<std::uint64_t> CheckpointUploads::Look() {
     reaction_.Send(*members_.Find(request.peer), std::move(message));
   }
   asks_ = rounds_.pending();
+  if (dealt.differs) OnDiffers(*dealt.differs);
   if (dealt.lost && (lifecycle_.active() || closing_ > 0)) OnLost(*dealt.lost);
   const auto whole = rounds_.TakeWhole();
   if (!whole) return std::nullopt;
@@ -200,7 +190,19 @@ std::optional<std::uint64_t> CheckpointUploads::Look() {
   for (const auto& [name, file] : whole->files) made.files.push_back(file);
   journal_.Record(made);
   reaction_.Add(CheckpointComplete{whole->step});
+  for (const Member* const host : plan_.Hosts()) {
+    if (host->save_error.empty()) members_.Find(host->peer)->saves_failed = 0;
+  }
   return whole->step;
+}
+
+// Nobody knows which of the copies are right.
+void CheckpointUploads::OnDiffers(const CheckpointRounds::Differs& differs) {
+  rounds_.Drop(differs.step);
+  DropUnneeded();
+  lifecycle_.Interrupt("stages have different copies of part " + differs.part +
+                           " at the checkpoint of step " + std::to_string(differs.step),
+                       {false});
 }
 
 // The first member of a stage that can save, if any.

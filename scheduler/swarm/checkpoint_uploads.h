@@ -27,7 +27,7 @@ namespace shoal::scheduler {
 class CheckpointUploads {
  public:
   // All outlive it. `initial`: artefacts of the fresh model.
-  CheckpointUploads(const RunConfig& config, const ArtefactMap& initial, const Members& members,
+  CheckpointUploads(const RunConfig& config, const ArtefactMap& initial, Members* members,
                     const SwarmPlan& plan, RunJournal* journal, Lifecycle* lifecycle,
                     MemberFaults* faults, Reaction* reaction);
 
@@ -65,9 +65,11 @@ class CheckpointUploads {
   // A member has uploaded all that it could.
   void OnOffered(Member* member, const control::v1::ArtefactsOffered& offered);
   // A file that was wanted is here.
-  void OnHere(const std::string& hash) { rounds_.AddHere(hash); }
+  void OnHere(const std::string& hash) { rounds_.AddHere(hash, reaction_.now()); }
   // A member has come or gone.
   void OnMoved(const PeerId& peer);
+  // From time to time: who brings nothing is not waited for.
+  void OnTick() { rounds_.DropLate(LineOf(), reaction_.now()); }
   // With any event: asks for what is to be uploaded. The steps applied in a checkpoint that is
   // whole by now, and the run's newest.
   std::optional<std::uint64_t> Look();
@@ -83,13 +85,14 @@ class CheckpointUploads {
   Status AddSaved(const Member& member, const control::v1::CheckpointDone& done);
   void OnFailed(Member* member, const std::string& error);
   void OnLost(const CheckpointRounds::Lost& lost);
+  void OnDiffers(const CheckpointRounds::Differs& differs);
   void OnLastLost(const Member* failed, const Member* other);
   void DropUnneeded();
   CheckpointRounds::Line LineOf() const;
 
   const RunConfig& config_;
   const ArtefactMap& initial_;
-  const Members& members_;
+  Members& members_;
   const SwarmPlan& plan_;
   RunJournal& journal_;
   const RunHistory& history_;

@@ -168,13 +168,14 @@ void Lifecycle::EndSoon(const std::string& cause, const Keep& keep) {
 }
 
 void Lifecycle::EndWithStep(const std::string& cause) {
-  if (state_ == RunState::kTraining && !step_ending_) step_ending_ = cause;
+  if (state_ == RunState::kTraining && !step_ending_) step_ending_ = StepEnding{cause};
 }
 
-bool Lifecycle::StepDone() {
+bool Lifecycle::StepDone(bool saved) {
   // A checkpoint that was ordered ends it; so does the run's last step.
   if (!step_ending_ || ending_ || history_.step() >= config_.steps) return false;
-  const std::string cause = *step_ending_;
+  if (saved && !std::exchange(step_ending_->waited, true)) return false;
+  const std::string cause = step_ending_->cause;
   PlanAgain(cause);
   return true;
 }

@@ -131,10 +131,11 @@ class Lifecycle {
   void EndNow(const std::string& cause);
 
   // ---- the generation in progress ends with a step, which its members keep
-  // With the next one. An order that came before stays.
+  // With the next one, or with the one after where that is saved: saving goes on beside steps. An
+  // order that came before stays.
   void EndWithStep(const std::string& cause);
   // A step is applied. True: the generation has ended with it.
-  bool StepDone();
+  bool StepDone(bool saved);
 
   // ---- orders
   void OrderPause();
@@ -161,7 +162,11 @@ class Lifecycle {
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   bool cause_final_ = true;                    // as it is stored
   std::optional<Ending> ending_;
-  std::optional<std::string> step_ending_;  // why it ends with the next step
+  struct StepEnding {
+    std::string cause;
+    bool waited = false;  // for one that was saved
+  };
+  std::optional<StepEnding> step_ending_;
   FailureBackoff backoff_;
   std::set<PeerId> lost_;      // since the newest step
   std::uint64_t lost_at_ = 0;  // applied ones then

@@ -41,7 +41,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
                   newcomers_.possible(), &reaction_),
       faults_(TimeoutsOf(config_.peer_timeout), members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
-      uploads_(config_, initial_, members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
+      uploads_(config_, initial_, &members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, history_, &lifecycle_, &uploads_, reaction_),
       held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, newcomers_.possible(),
             &reaction_),
@@ -99,6 +99,7 @@ void SwarmStateImpl::On(const AdminCommand& event) {
 
 void SwarmStateImpl::On(const Tick&) {
   membership_.DropSilent();
+  uploads_.OnTick();
   newcomers_.Look();
   faults_.EndDoubtfulStep(steps_.times().seconds());
 }

@@ -272,7 +272,7 @@ void TrainingSteps::FinishStep() {
   }
   if (decision_.checkpoint) uploads_.Begin();
   if (decision_.check_weights) check_weights_ = false;
-  if (lifecycle_.StepDone()) return;
+  if (lifecycle_.StepDone(decision_.checkpoint)) return;
   BeginStep();
   SendStepPlan(history_.step() - 1 + kStepPlansAhead);
 }

@@ -166,7 +166,10 @@ TEST_F(StateTransferTest, OthersSendWhatAHolderThatLeftWasAskedFor) {
   gone = true;
   world_.RunUntil([] { return false; }, std::chrono::seconds(5));
   EXPECT_FALSE(peers_[2]->complete);
-  On([&] { peers_[2]->transfer->Leave(0); });
+  On([&] {
+    const std::uint32_t gone_member = 0;
+    peers_[2]->transfer->Leave({&gone_member, 1});
+  });
   ASSERT_TRUE(Run([&] { return peers_[2]->complete; }));
   EXPECT_EQ(StateOf(peers_[2]->model.get()), StateOf(peers_[1]->model.get()));
   EXPECT_EQ(peers_[2]->failure, "");

@@ -73,7 +73,7 @@ struct OneStage {
   // What each peer is asked for, and the newest requests.
   std::map<PeerId, std::vector<std::string>> Deal() {
     std::map<PeerId, std::vector<std::string>> asked;
-    const auto dealt = rounds.Deal(LineOf(lines));
+    const auto dealt = rounds.Deal(LineOf(lines), now);
     lost = dealt.lost.has_value();
     for (const auto& request : dealt.requests) {
       asked[request.peer] = Names(request);
@@ -82,7 +82,7 @@ struct OneStage {
     return asked;
   }
   void Bring(const PeerId& peer) {
-    for (const auto& file : newest[peer].files) rounds.AddHere(file.hash());
+    for (const auto& file : newest[peer].files) rounds.AddHere(file.hash(), TimePoint{});
   }
 
   const std::vector<std::string> parts = {"a", "b", "c", "d"};
@@ -91,6 +91,7 @@ struct OneStage {
   Lines lines = {{Peer(1), 10'000'000}, {Peer(2), 10'000'000}, {Peer(3), 20'000'000}};
   std::map<PeerId, CheckpointRounds::Request> newest;
   bool lost = false;
+  TimePoint now{};
 };
 
 TEST(CheckpointRounds, ThePartsAreSharedOutByTheLines) {
@@ -138,7 +139,7 @@ TEST(CheckpointRounds, WhoComesBackIsAskedAgain) {
   for (const unsigned peer : {2u, 3u}) stage.rounds.Moved(Peer(peer), false);
   EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
   EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(8));
-  stage.rounds.AddHere("aw");
+  stage.rounds.AddHere("aw", TimePoint{});
   stage.rounds.Moved(Peer(1), true);
   EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(7)) << "but for what is here";
   EXPECT_FALSE(stage.lost);
@@ -203,6 +204,53 @@ TEST(CheckpointRounds, WhatMostSavedCounts) {
   EXPECT_THAT(asked, SizeIs(2));
 }
 
+TEST(CheckpointRounds, WhatMostSavedOfAPartOfTwoStagesCounts) {
+  const std::vector<std::vector<std::string>> parts = {{"shared"}, {"shared"}};
+  CheckpointRounds rounds(parts);
+  const Lines lines = {{Peer(1), 0}, {Peer(2), 0}, {Peer(3), 0}, {Peer(4), 0}};
+  rounds.Begin(1, 1, {{Peer(1), 0}, {Peer(2), 1}, {Peer(3), 0}, {Peer(4), 1}});
+  for (const unsigned peer : {1u, 2u, 3u, 4u}) {
+    const auto files = Saved(parts[0], peer == 2 ? "bad" : "w", "m" + std::to_string(peer));
+    EXPECT_TRUE(rounds.AddSaved(1, Peer(peer), files).ok());
+  }
+  const auto dealt = rounds.Deal(LineOf(lines), TimePoint{});
+  EXPECT_FALSE(dealt.differs);
+  ASSERT_THAT(dealt.requests, SizeIs(1));
+  EXPECT_NE(dealt.requests[0].peer, Peer(2));
+}
+
+TEST(CheckpointRounds, WhoBringsNothingIsWaitedForNoMoreWhereOthersHaveTheSame) {
+  OneStage stage;
+  stage.AllSave();
+  stage.Deal();
+  for (const unsigned peer : {1u, 2u}) stage.Bring(Peer(peer));
+  stage.rounds.DropLate(LineOf(stage.lines), stage.now + std::chrono::seconds(59));
+  EXPECT_THAT(stage.Deal(), IsEmpty());
+  stage.rounds.DropLate(LineOf(stage.lines), stage.now + std::chrono::seconds(61));
+  stage.Deal();
+  for (const unsigned peer : {1u, 2u}) stage.Bring(Peer(peer));
+  EXPECT_TRUE(stage.rounds.TakeWhole());
+  // Who has it alone has all the time that it needs.
+  OneStage alone;
+  for (const unsigned peer : {1u, 2u}) alone.rounds.AddFailed(5, Peer(peer));
+  EXPECT_TRUE(alone.rounds.AddSaved(5, Peer(3), alone.files).ok());
+  alone.Deal();
+  alone.rounds.DropLate(LineOf(alone.lines), alone.now + std::chrono::hours(9));
+  EXPECT_THAT(alone.Deal(), IsEmpty());
+  EXPECT_FALSE(alone.lost);
+}
+
+// Each is said, one at a time.
+TEST(CheckpointRounds, TwoRoundsThatAreLostAtOnceAreBothSaid) {
+  OneStage stage;
+  stage.rounds.Begin(6, 1, {{Peer(1), 0}});
+  for (const unsigned peer : {1u, 2u, 3u}) stage.rounds.AddFailed(5, Peer(peer));
+  stage.rounds.AddFailed(6, Peer(1));
+  EXPECT_EQ(stage.rounds.Deal(LineOf(stage.lines), stage.now).lost->step, 5u);
+  stage.rounds.Drop(5);
+  EXPECT_EQ(stage.rounds.Deal(LineOf(stage.lines), stage.now).lost->step, 6u);
+}
+
 // Local steps: moments are each pipeline's own. Weights and moments of a part are one member's.
 TEST(CheckpointRounds, WeightsAndMomentsOfAPartAreOneMembers) {
   OneStage stage;
@@ -228,7 +276,7 @@ TEST(CheckpointRounds, WrongWeightsAreNotTaken) {
   EXPECT_FALSE(stage.rounds.Distrust({Peer(3)})) << "nothing of it is here";
   const auto asked = stage.Deal();
   EXPECT_FALSE(asked.contains(Peer(3)));
-  stage.rounds.AddHere(stage.newest[Peer(1)].files[0].hash());
+  stage.rounds.AddHere(stage.newest[Peer(1)].files[0].hash(), TimePoint{});
   EXPECT_TRUE(stage.rounds.Distrust({Peer(1)}));
   EXPECT_FALSE(stage.rounds.pending());
   const auto after = stage.Deal();
@@ -239,19 +287,24 @@ TEST(CheckpointRounds, APartOfTwoStagesIsUploadedOnce) {
   const std::vector<std::vector<std::string>> parts = {{"shared", "a"}, {"shared", "b"}};
   CheckpointRounds rounds(parts);
   const Lines lines = {{Peer(1), 0}, {Peer(2), 0}};
+  const TimePoint now{};
   rounds.Begin(1, 1, {{Peer(1), 0}, {Peer(2), 1}});
   EXPECT_TRUE(rounds.AddSaved(1, Peer(1), Saved(parts[0], "w", "m1")).ok());
   EXPECT_TRUE(rounds.AddSaved(1, Peer(2), Saved(parts[1], "w", "m2")).ok())
       << "moments may be a stage's own";
   std::set<std::string> names;
-  for (const auto& request : rounds.Deal(LineOf(lines)).requests) {
+  for (const auto& request : rounds.Deal(LineOf(lines), now).requests) {
     for (const std::string& name : Names(request)) EXPECT_TRUE(names.insert(name).second) << name;
   }
   EXPECT_THAT(names, UnorderedElementsAre("shared", "shared.optimizer", "a", "a.optimizer", "b",
                                           "b.optimizer"));
   rounds.Begin(2, 1, {{Peer(1), 0}, {Peer(2), 1}});
   EXPECT_TRUE(rounds.AddSaved(2, Peer(1), Saved(parts[0], "w")).ok());
-  EXPECT_EQ(rounds.AddSaved(2, Peer(2), Saved(parts[1], "other")).code(), StatusCode::kAborted);
+  EXPECT_TRUE(rounds.AddSaved(2, Peer(2), Saved(parts[1], "other")).ok());
+  const auto dealt = rounds.Deal(LineOf(lines), now);
+  ASSERT_TRUE(dealt.differs);
+  EXPECT_EQ(dealt.differs->step, 2u);
+  EXPECT_EQ(dealt.differs->part, "shared");
   ArtefactMap less = Saved(parts[1], "w");
   less.erase("b.optimizer");
   const Status missing = rounds.AddSaved(2, Peer(2), less);
@@ -313,7 +366,7 @@ class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {
   }
   bool Chance(double share) { return random_() % 1000 < 1000 * share; }
   void Deal() {
-    for (auto& request : rounds_.Deal(LineOf(lines_)).requests) {
+    for (auto& request : rounds_.Deal(LineOf(lines_), TimePoint{}).requests) {
       for (const auto& file : request.files) {
         ASSERT_TRUE(saved_[request.peer].contains(file.name()));
         ASSERT_EQ(saved_[request.peer].at(file.name()).hash(), file.hash());
@@ -339,7 +392,7 @@ class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {
       rounds_.AddOffered(peer, request->second.number);
       requests_.erase(peer);
     } else {
-      rounds_.AddHere(files.front().hash());
+      rounds_.AddHere(files.front().hash(), TimePoint{});
       files.erase(files.begin());
     }
   }

@@ -128,8 +128,8 @@ struct SwarmParts : Lifecycle::Owner {
   MemberFaults faults{
       TimeoutsOf(config.peer_timeout), members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
-  CheckpointUploads uploads{config,   initial,    members, plan,
-                            &journal, &lifecycle, &faults, &reaction};
+  CheckpointUploads uploads{config,   initial,    &members, plan,
+                            &journal, &lifecycle, &faults,  &reaction};
   ClosingCheckpoint closing{config, initial, plan, history, &lifecycle, &uploads, reaction};
   HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, false, &reaction};
   double step_seconds = 1;
