@@ -305,7 +305,10 @@ class ChaosRun {
       case FaultKind::kPause: return Order(*swarm, fault.peer, "pause", {});
       case FaultKind::kThrottle: return Throttle(swarm, fault, kSlowLine);
       case FaultKind::kCut: return machines_->Cut(ProcessOf(fault));
-      case FaultKind::kDiskFull: return ChaosMachines::FillDisk(FolderOf(fault.peer));
+      case FaultKind::kDiskFull:
+        // One that was killed a moment ago writes a file or two when it starts.
+        SHOAL_RETURN_IF_ERROR(Order(*swarm, fault.peer, "set", {{"upload", "off"}}));
+        return ChaosMachines::FillDisk(FolderOf(fault.peer));
     }
     return Status::Ok();
   }
