@@ -20,7 +20,7 @@ struct ArtefactOffer::State {
   std::function<void(Status)> done;
   std::size_t current = 0;
   std::optional<storage::ContentHash> sending;
-  std::set<storage::ContentHash> sent;
+  std::set<storage::ContentHash> sent;  // of these artefacts
   Status failure;
   bool stopped = false;  // control
 };
@@ -58,6 +58,7 @@ void ArtefactOffer::Start(Client client, std::vector<storage::ArtefactRef> artef
   state_->artefacts = std::move(artefacts);
   state_->done = std::move(done);
   state_->current = 0;
+  state_->sent.clear();
   state_->failure = Status::Ok();
   if (!goes_on) Next(state_);
 }

@@ -122,7 +122,7 @@ class Machine {
     control::v1::ArtefactRef file;
     Lines::Flow flow = 0;
   };
-  control::v1::WantArtefacts wanted_;  // of its newest request: what is not uploaded yet
+  control::v1::WantArtefacts wanted_;  // the newest that asks for parts of checkpoints
   std::optional<FileUpload> upload_;
   std::vector<Lines::Flow> flows_;
   std::array<Visits, 2> visits_;

@@ -490,17 +490,6 @@ void ChurnSimulation::Feed(const scheduler::Event& event) {
   const std::vector<scheduler::Action> actions = state_->Handle(event, events_.now());
   for (const scheduler::Action& action : actions) Take(action);
   const scheduler::RunState after = state_->run_state();
-  if (getenv("CHURN_DEBUG")) {  // DEBUG
-    const auto v = state_->View(events_.now());
-    static std::string was;
-    std::string now = std::to_string(v.generation) + " " + std::to_string((int)v.state) + " ckpt " +
-                      std::to_string(v.checkpoint_step) + " " + v.reason;
-    if (now != was)
-      fprintf(stderr, "%9.1f here %zu step %lu gen %s\n",
-              std::chrono::duration<double>(events_.now().time_since_epoch()).count(),
-              connections_.size(), v.step, now.c_str());
-    was = now;
-  }
   if (before == scheduler::RunState::kTraining && after != before) {
     account_.Unfinished(events_.now());
   }

@@ -28,19 +28,11 @@ ClosingCheckpoint::ClosingCheckpoint(const RunConfig& config, const ArtefactMap&
       reaction_(reaction) {}
 
 // Of the slowest stage, whose holders share its bytes out. Lines that nobody knows do not count.
-double ClosingCheckpoint::SecondsToSave() const {
+double ClosingCheckpoint::SecondsToSave(const std::vector<double>& rates_bps) const {
   const ArtefactMap& saved = history_.checkpoint().files;
-  std::vector<double> rates(config_.stages, 0);
-  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
-    for (const CheckpointRounds::Saver& holder : holders_) {
-      const Member* const member = plan_.At(p, holder.stage);
-      if (member == nullptr || member->peer != holder.peer) continue;
-      rates[holder.stage] += static_cast<double>(member->line.upload_bps);
-    }
-  }
   double most = 0;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-    if (rates[stage] == 0) continue;
+    if (rates_bps[stage] == 0) continue;
     std::uint64_t bytes = 0;
     for (const std::string& part : StageParts(config_, stage)) {
       const auto of = [&part](const ArtefactMap& files, const char* suffix) -> std::uint64_t {
@@ -50,7 +42,7 @@ double ClosingCheckpoint::SecondsToSave() const {
       // Before the first checkpoint: two moments beside the weights.
       bytes += saved.empty() ? 3 * of(initial_, "") : of(saved, "") + of(saved, ".optimizer");
     }
-    most = std::max(most, 8 * static_cast<double>(bytes) / rates[stage]);
+    most = std::max(most, 8 * static_cast<double>(bytes) / rates_bps[stage]);
   }
   return most;
 }
@@ -59,6 +51,7 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = 0;
   holders_.clear();
   std::vector<bool> held(config_.stages, false);
+  std::vector<double> rates_bps(config_.stages, 0);
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
@@ -68,10 +61,11 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
       if (!holds) continue;
       holders_.push_back({member->peer, s});
       held[s] = true;
+      rates_bps[s] += static_cast<double>(member->line.upload_bps);
     }
   }
   if (std::ranges::count(held, false) > 0) return false;
-  const double to_save = SecondsToSave();
+  const double to_save = SecondsToSave(rates_bps);
   const auto undone = static_cast<double>(step - history_.checkpoint().step);
   if (to_save > undone * step_seconds + kClosingAlwaysSeconds) {
     SHOAL_LOG(kInfo, "scheduler", "closing.not_worth", {"step", step}, {"seconds_to_save", to_save},

@@ -42,7 +42,8 @@ class ClosingCheckpoint {
   void Look();
 
  private:
-  double SecondsToSave() const;
+  // `rates_bps`: of the holders of each stage together, as far as they are known.
+  double SecondsToSave(const std::vector<double>& rates_bps) const;
   void End(const std::string& trouble);
 
   const RunConfig& config_;

@@ -251,6 +251,14 @@ class LintTest(unittest.TestCase):
         source = "int a = Json::parse(text);\n"
         self.expect_one(self.with_source("net/links/a.cc", source), "net/links/a.cc", "banned")
 
+    def test_what_a_search_for_a_bug_leaves(self):
+        path = "net/links/a.cc"
+        for source in ("int a;  // DEBUG\n", "auto a = getenv(x);\n", "int a = fprintf(b, c);\n"):
+            with self.subTest(source=source):
+                self.expect_one(self.with_source(path, source), path, "banned")
+        fine = "#include <cstdlib>\nauto a = std::getenv(name);\n"
+        self.assertEqual(self.errors(**self.with_source(path, fine)), [])
+
     def test_dead_file(self):
         self.expect_one({"net/links/a.cc": "int a;\n"}, "net/links/a.cc", "dead file")
         self.expect_one({"net/CMakeLists.txt": "link.cc my_link.h\n"}, "net/links/link.h",

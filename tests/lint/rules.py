@@ -240,9 +240,11 @@ DOCS_WORDS_MAX = 30000
 # In what ships; tests parse what they made themselves.
 BANNED_IN_PROGRAMS = [
     (re.compile(r"\b[jJ]son::parse\("), "foreign text may nest without end: ParseJson"),
+    (re.compile(r"(?<![\w:.])(getenv|fprintf)\("), "left from a search for a bug? else std::"),
 ]
 BANNED_WORDS = [
     (re.compile(r"\b(TODO|FIXME|XXX|HACK)\b"), "finish it or open an issue"),
+    (re.compile(r"\bDBG\b|//\s*DEBUG\b"), "left from the search for a bug"),
     (re.compile(r"\bnot implemented\b|\bfor now\b", re.I), "finish it or open an issue"),
     (re.compile(r"\bplaceholder\b(?!=)", re.I), "finish it or say what it is"),
     (re.compile(r"(?<![\w.~-])/(work|root|home)/"), "paths of one machine do not belong here"),

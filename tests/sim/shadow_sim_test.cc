@@ -38,6 +38,18 @@ void Zero(SimSwarm* swarm, std::uint32_t pipeline) {
   }
 }
 
+// Five steps of all; then pipeline 2 has lost its stages, and a generation begins.
+void BeginWithAShadow(SimSwarm* swarm) {
+  ASSERT_TRUE(swarm->Open(0)) << Why(*swarm);
+  ASSERT_TRUE(swarm->TrainTo(5)) << Why(*swarm);
+  swarm->Close();
+  swarm->Run(std::chrono::seconds(5));
+  Zero(swarm, 2);
+  swarm->shadows_ = {2};
+  swarm->counted_ = {0, 1};
+  ASSERT_TRUE(swarm->Open(5)) << Why(*swarm);
+}
+
 bool AllCaughtUp(SimSwarm& swarm, std::uint32_t pipeline) {
   return std::ranges::all_of(swarm.peers(), [&](const auto& peer) {
     return peer->pipeline_ != pipeline || peer->caught_up_.has_value();
@@ -55,14 +67,8 @@ TEST(ShadowSimTest, GetsItsStageWhileTheOthersTrainAndCountsThen) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SimSwarm swarm(Options(seed));
-    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
-    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
-    swarm.Close();
-    swarm.Run(std::chrono::seconds(5));
-    Zero(&swarm, 2);
-    swarm.shadows_ = {2};
-    swarm.counted_ = {0, 1};
-    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    BeginWithAShadow(&swarm);
+    if (HasFatalFailure()) return;
     std::uint64_t step = 5;
     while (!AllCaughtUp(swarm, 2) && step < 400) ASSERT_TRUE(swarm.TrainTo(++step)) << Why(swarm);
     ASSERT_TRUE(AllCaughtUp(swarm, 2));
@@ -121,14 +127,8 @@ TEST(ShadowSimTest, TheOthersGoOnWhereAPipelineLeaves) {
     options.bytes_per_second = 40'000.0 * (seed % 4 + 1);
     options.state_chunk_values = 4;
     SimSwarm swarm(options);
-    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
-    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
-    swarm.Close();
-    swarm.Run(std::chrono::seconds(5));
-    Zero(&swarm, 2);
-    swarm.shadows_ = {2};
-    swarm.counted_ = {0, 1};
-    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    BeginWithAShadow(&swarm);
+    if (HasFatalFailure()) return;
     swarm.Begin(40);
     swarm.Run(std::chrono::microseconds(20'000 + seed * 17'000));
     ASSERT_LT(swarm.losses_.size(), 40u);

@@ -52,6 +52,12 @@ class Broken : public ::testing::Test {
     swarm->RunFor(std::chrono::seconds(5));
     ASSERT_EQ(swarm->View().step, 3u);
   }
+  // The rest is short steps.
+  void Finish(SimSwarm* swarm) {
+    work_ = std::chrono::milliseconds(300);
+    ASSERT_TRUE(swarm->RunUntilState(RunState::kFinished)) << swarm->View().reason;
+    ExpectRight(*swarm);
+  }
   Duration work_ = std::chrono::seconds(10);
 };
 
@@ -101,9 +107,7 @@ TEST_F(Broken, WhoGaveTheGenerationUpIsNotCountedOn) {
   swarm.Kill(victim);
   ASSERT_TRUE(
       swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 TEST_F(Broken, WhoGivesTheGenerationUpLateIsNotCountedOn) {
@@ -116,9 +120,7 @@ TEST_F(Broken, WhoGivesTheGenerationUpLateIsNotCountedOn) {
   swarm.Say(other, GaveUp(swarm.Peer(victim), 1));
   ASSERT_TRUE(
       swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 TEST_F(Broken, APipelineThatGaveUpLeavesOnce) {
@@ -157,9 +159,7 @@ TEST_F(Broken, WhoGaveUpAGenerationThatHasEndedCountsInTheNext) {
   swarm.Kill(PeerAt(&swarm, 6, 1, 0));
   swarm.RunFor(std::chrono::seconds(2));
   EXPECT_EQ(swarm.View().generation, 2u);
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 TEST_F(Broken, AShortStepBeginsAnewInPlace) {
@@ -185,9 +185,7 @@ TEST_F(Broken, TwoThatMakeAPipelineGetAPlanForIt) {
   swarm.RunFor(std::chrono::seconds(1));
   EXPECT_EQ(swarm.Peer(lower).pipeline, swarm.Peer(upper).pipeline);
   EXPECT_TRUE(swarm.Peer(lower).plan.in_place());
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 // But a step begins anew for that once only: else none would end where peers are lost that often.
@@ -211,9 +209,7 @@ TEST_F(Broken, AStepThatBeganAnewGoesOn) {
   EXPECT_EQ(swarm.View().step, 3u);
   EXPECT_EQ(swarm.View().generation, 2u);
   EXPECT_THAT(swarm.View().reason, HasSubstr("2 of 5 pipelines train, since lost peer"));
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 // While a newcomer gets its stage, others go: the step goes on, and the newcomer counts at last.
@@ -245,9 +241,7 @@ TEST_F(Broken, TheOthersGoOnWithTheStepWhileANewcomerGetsItsStage) {
     swarm.RunFor(std::chrono::seconds(3));
     EXPECT_EQ(swarm.View().generation, 2u);
     EXPECT_EQ(swarm.View().step, step);
-    work_ = std::chrono::milliseconds(300);
-    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
-    ExpectRight(swarm);
+    Finish(&swarm);
   }
 }
 
@@ -265,9 +259,7 @@ TEST_F(Broken, OneThatComesBackEmptyIsNoHolder) {
       swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
   swarm.RunFor(std::chrono::seconds(1));
   EXPECT_EQ(swarm.Peer(back).stage, -1) << "what was left of the two makes a pipeline";
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 // It is back before the others have gone on without it, and wants no stage.
@@ -282,9 +274,7 @@ TEST_F(Broken, OneThatComesBackPausedDoesNotEndTheStep) {
   swarm.RunFor(std::chrono::seconds(2));
   EXPECT_EQ(swarm.View().generation, 1u);
   EXPECT_THAT(swarm.View().reason, HasSubstr("2 of 3 pipelines train, since lost peer"));
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 // It had agreed on the step before its pipeline left, and comes back to a scheduler that knows it
@@ -326,9 +316,7 @@ TEST_F(Broken, TwoLeaveTogether) {
   swarm.RunFor(std::chrono::seconds(2));
   EXPECT_EQ(swarm.View().generation, 1u);
   EXPECT_EQ(swarm.Peer(other).plans.at(3).pipelines(0).micro_batches_size(), 7);
-  work_ = std::chrono::milliseconds(300);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRight(swarm);
+  Finish(&swarm);
 }
 
 // While gradients are exchanged, and with reports of the step under way.
