@@ -48,6 +48,7 @@ class FakeControlClient final : public net::ControlClient {
   std::vector<std::uint64_t> offsets;                 // of the fetches so far
   std::vector<Status> refusals;                       // of chunks
   std::function<void()> on_first_fetch;
+  std::function<void()> on_first_piece;  // of an upload: some of it was read, not all
   std::size_t chunk_bytes = 1000;
   std::optional<std::size_t> break_after;  // bytes of a fetch; then the stream breaks, once
   bool stall = false;                      // a fetch brings one chunk and no more
@@ -95,6 +96,7 @@ class FakeControlClient final : public net::ControlClient {
       const Result<std::string> piece = read(got.size(), wanted);
       if (!*alive) return;
       if (!piece.ok()) return on_done(piece.status());
+      if (on_first_piece) std::exchange(on_first_piece, nullptr)();
       NextPiece(hash, size, got + *piece, read, on_done);
     });
   }

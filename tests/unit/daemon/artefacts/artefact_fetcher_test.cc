@@ -126,25 +126,23 @@ TEST_F(ArtefactFetcherTest, ANewOfferTakesThePlaceOfTheFormerAndItsFileUnderWayG
   int pieces = 0;
   std::string ends;
   const auto start = [&](std::vector<storage::ArtefactRef> files, const std::string& end) {
-    RunOn(control_.get(), [&] {
-      offer->Start(
-          [&]() -> net::ControlClient* {
-            ++pieces;  // of files
-            return &client_;
-          },
-          std::move(files),
-          [&ends, end](const Status& status) { ends += status.ok() ? end : "!"; });
-      EXPECT_TRUE(offer->busy());
-      return 0;
-    });
+    offer->Start(
+        [&]() -> net::ControlClient* {
+          ++pieces;  // of files
+          return &client_;
+        },
+        std::move(files), [&ends, end](const Status& status) { ends += status.ok() ? end : "!"; });
+    EXPECT_TRUE(offer->busy());
+    return 0;
   };
-  start({first, second}, "a");
-  start({third, first}, "b");
+  client_.on_first_piece = [&] { start({third, first}, "b"); };
+  RunOn(control_.get(), [&] { return start({first, second}, "a"); });
   ASSERT_TRUE(WaitUntil(control_.get(), [&] { return !ends.empty(); }));
   EXPECT_EQ(ends, "b") << "the former says nothing";
   EXPECT_EQ(client_.uploads.size(), 2u) << "nobody wants the second any more";
   EXPECT_EQ(pieces, 2) << "each is sent once";
-  start({first}, "c");  // another part of the same checkpoint may be wanted later
+  // Another part of the same checkpoint may be wanted later.
+  RunOn(control_.get(), [&] { return start({first}, "c"); });
   ASSERT_TRUE(WaitUntil(control_.get(), [&] { return ends.size() == 2; }));
   RunOn(control_.get(), [&] {
     EXPECT_FALSE(offer->busy());
