@@ -61,7 +61,6 @@ class GradientStep final : public ReplicaStep {
   void BeginStep(std::uint64_t step);
   bool Guessed(const ReduceOrder& order) const;
   std::uint64_t FirstRound() const { return kRoundsPerDeal * member_->amendment; }
-  void PutBack(Bucket* bucket);
   bool exact() const;  // the running exchanges of the stage's own part, whatever the method
   // Where what the bucket exchanges lies: the exchange may be on the host where the model is not.
   std::shared_ptr<const compression::ValueHome> HomeOf(const Bucket& bucket) const {
@@ -154,10 +153,7 @@ void GradientStep::BeginStep(std::uint64_t step) {
   step_ = step;
   if (std::exchange(began_, true)) return;
   attempt_ = FirstRound();
-  pipelines_ = member_->counting;
-  if (!pipelines_.empty()) return;
-  pipelines_.resize(member_->config.pipelines);
-  std::iota(pipelines_.begin(), pipelines_.end(), 0U);
+  pipelines_ = PlannedPipelines(*member_);
 }
 
 void GradientStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
@@ -300,7 +296,9 @@ Status GradientStep::Reopen() {
   attempt_ = FirstRound();
   for (Bucket& bucket : buckets_) {
     if (bucket.begun) bucket.exchange->Rollback();
-    if (std::exchange(bucket.written, false)) PutBack(&bucket);
+    if (std::exchange(bucket.written, false)) {
+      RestoreGradients(member_, &scope_, bucket.layout.part, bucket.own, HomeOf(bucket));
+    }
     bucket.begun = false;
     bucket.own = nullptr;
     bucket.sum.reset();
@@ -310,18 +308,6 @@ Status GradientStep::Reopen() {
   measured_ = {};
   began_ = false;
   return Status::Ok();
-}
-
-// Behind what may still write the sum, on the same thread.
-void GradientStep::PutBack(Bucket* bucket) {
-  auto write = [model = member_->model, to = bucket->layout.part, home = HomeOf(*bucket),
-                own = bucket->own] {
-    return WriteGradients(model, *to, std::as_const(*own).floats(), *home);
-  };
-  scope_.Run(member_->compute, "gradients.put_back", std::move(write),
-             [this](const Status& status) {
-               if (!status.ok()) member_->fail(status, nullptr);
-             });
 }
 
 void GradientStep::Finish(Result<double> norm) {

@@ -9,8 +9,9 @@
 // the pipelines' own gradients, as no member computes the norm of their mean. Sums of exact steps
 // are scaled in Apply. Momenta are folded with the factor of an earlier step. The exchange is
 // linear in that factor, so Reduce scales the result by true / assumed, and Apply the change of the
-// error memories. Where that ratio is too large, or fewer pipelines count than assumed, the round
-// is rolled back. A second round of the step then starts with the true factor.
+// error memories. Where that ratio is too large, or other pipelines count than assumed, the round
+// is rolled back. A second round of the step then starts with the true factor. A step that was
+// dealt out again has rounds of its own, and folds with Reduce only, when the factor is known.
 
 #include <algorithm>
 #include <cmath>
@@ -22,6 +23,7 @@
 #include "replica/collective/channel_mux.h"
 #include "replica/collective/exchange.h"
 #include "replica/gradient_buckets.h"
+#include "replica/methods/group_limits.h"
 #include "replica/methods/momentum_method.h"
 #include "replica/parameter_slices.h"
 #include "replica/replica_step.h"
@@ -31,8 +33,9 @@ namespace {
 
 using model::StateVector;
 
-// A step's first round, and the one behind a wrong guess.
-constexpr std::uint64_t kRoundsPerStep = 2;
+// A step's first round, and the one behind a wrong guess; each time that it is dealt out.
+constexpr std::uint64_t kRoundsPerDeal = 2;
+constexpr std::uint64_t kRoundsPerStep = kRoundsPerDeal * (kAmendmentsMax + 1);
 // The factor assumed is the largest of so many steps before. Too large a factor costs some accuracy
 // of the step, too small a factor a second round.
 constexpr std::size_t kFactorsKept = 4;
@@ -88,6 +91,15 @@ Status ApplyPart(model::StageModel* model, Executor* codec, const ParameterGroup
   return WriteParameters(model, StateVector::kWeights, part, weights.floats());
 }
 
+// Behind all that came of the group's state: see MomentumStep::UseMomentum. Thread: compute.
+Status ScaleWithOwn(model::StageModel* model, const ParameterGroup& part,
+                    const optimizer::AdamWStep& step, double blend, Buffer* agreed) {
+  Buffer before(agreed->size());
+  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, part, before.floats()));
+  optimizer::ScaleFold(step, static_cast<float>(blend), before.floats(), agreed->floats());
+  return Status::Ok();
+}
+
 class MomentumStep final : public ReplicaStep {
  public:
   explicit MomentumStep(const ReplicaContext& context)
@@ -101,6 +113,7 @@ class MomentumStep final : public ReplicaStep {
   Status Init(const ReplicaContext& context);
   void OnFinalGradients(std::uint64_t step, std::size_t parts) override;
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
+  Status Reopen() override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
   std::string Awaited(const PeerId** peer) const override;
 
@@ -116,6 +129,7 @@ class MomentumStep final : public ReplicaStep {
     bool begun = false;              // in the running step
     std::shared_ptr<Buffer> own;     // gradient or momentum, until its exchange has ended
     std::optional<Buffer> result;    // of its exchange, not used yet
+    bool written = false;            // the sum is in the model, in the place of memory.gradient
     std::shared_ptr<Buffer> agreed;  // momentum of the running step, as it will be applied
     double squared_norm = 0;         // of it
     Values memory;                   // kept between steps, where nothing is at work in it
@@ -127,6 +141,9 @@ class MomentumStep final : public ReplicaStep {
     return exact_ ? bucket.exact.get() : bucket.compressed.get();
   }
   void BeginStep(std::uint64_t step);
+  bool follows() const { return !std::ranges::binary_search(pipelines_, member_->config.pipeline); }
+  void Drop(Bucket* bucket);
+  std::uint64_t FirstRound() const { return kRoundsPerDeal * member_->amendment; }
   void Believe(const ReduceOrder& order);
   void Read(Bucket* bucket);
   void Fold(Bucket* bucket, Values values);
@@ -154,11 +171,14 @@ class MomentumStep final : public ReplicaStep {
   std::deque<double> factors_;
   std::uint64_t step_ = 0;     // running
   bool exact_ = true;          // it agrees on gradients
+  bool began_ = false;         // it
+  bool believed_ = false;      // the newest of the factors is its
   std::uint64_t attempt_ = 0;  // of its rounds
+  std::uint64_t work_ = 0;     // grows with rounds that begin anew: older work counts for nothing
   double assumed_ = 0;         // factor of its fold; 0: none is known before Reduce
   double blend_ = 1;           // true / assumed factor
   double clip_ = 1;
-  std::vector<std::uint32_t> pipelines_;  // that count in it; all, until Reduce says otherwise
+  std::vector<std::uint32_t> pipelines_;  // that count in it, as far as is known
   Status early_error_;                    // came before Reduce
   ReduceOrder order_;
   std::function<void(Result<double>)> done_;  // null: no Reduce is running
@@ -220,14 +240,16 @@ Status MomentumStep::AddExchanges(Bucket* bucket, collective::ChannelMux* mux, s
 // Everything here is the same on all members: they had the same orders in this generation.
 void MomentumStep::BeginStep(std::uint64_t step) {
   step_ = step;
+  if (std::exchange(began_, true)) return;
+  attempt_ = FirstRound();
   exact_ = optimizer::UpdatesVariance(schedule_, step);
   assumed_ = factors_.empty() ? 0 : *std::max_element(factors_.begin(), factors_.end());
-  pipelines_.clear();
-  for (std::uint32_t p = 0; p < member_->config.pipelines; ++p) pipelines_.push_back(p);
+  pipelines_ = PlannedPipelines(*member_);
 }
 
 void MomentumStep::OnFinalGradients(std::uint64_t step, std::size_t parts) {
   SHOAL_ASSERT_ON(*member_->control);
+  if (member_->amendment > 0) return;
   BeginStep(step);
   if (!exact_ && assumed_ == 0) return;
   for (Bucket& bucket : buckets_) {
@@ -249,7 +271,7 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   for (Bucket& bucket : buckets_) {
     if (!bucket.begun) {
       Read(&bucket);
-    } else if (attempt_ > 0) {
+    } else if (attempt_ > FirstRound()) {
       ExchangeOf(bucket)->Rollback();
       bucket.own = nullptr;  // its work may still read it
       bucket.result.reset();
@@ -266,14 +288,17 @@ void MomentumStep::Believe(const ReduceOrder& order) {
   const double factor =
       clip_ * (static_cast<double>(order.pipelines.size()) / static_cast<double>(order.labels));
   factors_.push_back(factor);
-  const bool all = order.pipelines.size() == member_->config.pipelines;  // each is named once
+  believed_ = true;
   blend_ = exact_ || assumed_ == 0 ? 1 : factor / assumed_;
-  if (!all || !collective::MayBlend(blend_)) {
-    pipelines_ = order.pipelines;
+  const bool amended = member_->amendment > 0;  // no exchange has begun
+  const bool guessed = order.pipelines == pipelines_ && collective::MayBlend(blend_);
+  pipelines_ = order.pipelines;
+  if (!guessed && !amended) {
     ++attempt_;
+    ++work_;
     for (const auto& queue : queues_) queue->Restart();
   }
-  if (attempt_ > 0 || assumed_ == 0) {
+  if (!guessed || amended || assumed_ == 0) {
     assumed_ = factor;
     blend_ = 1;
   }
@@ -298,8 +323,8 @@ void MomentumStep::Read(Bucket* bucket) {
     return std::move(values);
   };
   scope_.Run(member_->compute, "momentum.read", std::move(read),
-             [this, bucket, attempt = attempt_](Result<Values> values) {
-               if (attempt != attempt_) return;
+             [this, bucket, work = work_](Result<Values> values) {
+               if (work != work_) return;
                if (!values.ok()) return Finish(values.status());
                if (!exact_) return Fold(bucket, std::move(*values));
                bucket->memory.momentum = std::move(values->momentum);
@@ -315,8 +340,8 @@ void MomentumStep::Fold(Bucket* bucket, Values values) {
     return std::move(values);
   };
   scope_.Run(member_->codec, "momentum.fold", std::move(fold),
-             [this, bucket, attempt = attempt_](Values folded) {
-               if (attempt != attempt_) return;
+             [this, bucket, work = work_](Values folded) {
+               if (work != work_) return;
                bucket->memory.gradient = std::move(folded.gradient);
                HaveOwn(bucket, std::move(folded.momentum));
              });
@@ -338,8 +363,8 @@ void MomentumStep::Exchange(Bucket* bucket) {
   CountRaw(part, request.weights, part.values, &member_->stats.replica, request.shares);
   request.values = bucket->own;
   ExchangeOf(*bucket)->Start(
-      std::move(request), [this, bucket, attempt = attempt_](Result<Buffer> result) {
-        if (attempt != attempt_) return;
+      std::move(request), [this, bucket, work = work_](Result<Buffer> result) {
+        if (work != work_) return;
         if (!result.ok()) return Finish(result.status());
         member_->progress();
         Buffer& kept = exact_ ? bucket->memory.gradient : bucket->memory.momentum;
@@ -355,6 +380,7 @@ void MomentumStep::Exchange(Bucket* bucket) {
 void MomentumStep::Use(Bucket* bucket) { exact_ ? UseSum(bucket) : UseMomentum(bucket); }
 
 void MomentumStep::UseSum(Bucket* bucket) {
+  bucket->written = true;
   auto write =
       [model = member_->model, to = bucket->layout.part,
        sum = std::move(*std::exchange(bucket->result, std::nullopt))]() mutable -> Result<Buffer> {
@@ -363,16 +389,19 @@ void MomentumStep::UseSum(Bucket* bucket) {
     return std::move(sum);
   };
   scope_.Run(member_->compute, "gradients.write", std::move(write),
-             [this, bucket](Result<Buffer> written) {
+             [this, bucket, work = work_](Result<Buffer> written) {
+               if (work != work_) return;
                if (!written.ok()) return Finish(written.status());
                bucket->exact->Recycle(std::move(*written));
                FinishLane();
              });
 }
 
+// A member that only follows may lack the momentum of before. It may even get that from the others
+// until Apply. So it scales there, and its norm, which nobody goes by, is of the mean as it is.
 void MomentumStep::UseMomentum(Bucket* bucket) {
   Buffer mean = std::move(*std::exchange(bucket->result, std::nullopt));
-  if (blend_ == 1) return Scale(bucket, {}, std::move(mean));
+  if (blend_ == 1 || follows()) return Scale(bucket, {}, std::move(mean));
   auto read = [model = member_->model, from = bucket->layout.part,
                before = std::move(bucket->memory.gradient)]() mutable -> Result<Buffer> {
     before = Sized(std::move(before), from->values * sizeof(float));
@@ -381,7 +410,8 @@ void MomentumStep::UseMomentum(Bucket* bucket) {
   };
   auto shared = std::make_shared<Buffer>(std::move(mean));
   scope_.Run(member_->compute, "momentum.before", std::move(read),
-             [this, bucket, shared](Result<Buffer> before) {
+             [this, bucket, shared, work = work_](Result<Buffer> before) {
+               if (work != work_) return;
                if (!before.ok()) return Finish(before.status());
                Scale(bucket, std::move(*before), std::move(*shared));
              });
@@ -402,12 +432,14 @@ void MomentumStep::Scale(Bucket* bucket, Buffer before, Buffer mean) {
     const double squares = counts ? optimizer::SumOfSquares(mean.floats()) : 0.0;
     return Agreed{std::move(mean), std::move(before), squares};
   };
-  scope_.Run(member_->codec, "momentum.scale", std::move(scale), [this, bucket](Agreed agreed) {
-    bucket->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
-    if (!agreed.before.empty()) bucket->memory.gradient = std::move(agreed.before);
-    bucket->squared_norm = agreed.squared_norm;
-    FinishLane();
-  });
+  scope_.Run(member_->codec, "momentum.scale", std::move(scale),
+             [this, bucket, work = work_](Agreed agreed) {
+               if (work != work_) return;
+               bucket->agreed = std::make_shared<Buffer>(std::move(agreed.momentum));
+               if (!agreed.before.empty()) bucket->memory.gradient = std::move(agreed.before);
+               bucket->squared_norm = agreed.squared_norm;
+               FinishLane();
+             });
 }
 
 // The norm is in the unit of a gradient sum, and what clipping leaves.
@@ -418,7 +450,9 @@ void MomentumStep::FinishLane() {
       return model->SquaredGradientNorm(1.0) * clip * clip;
     };
     return scope_.Run(member_->compute, "gradients.norm", std::move(norm),
-                      [this](double squared) { Finish(squared); });
+                      [this, work = work_](double squared) {
+                        if (work == work_) Finish(squared);
+                      });
   }
   double squared = 0;  // in the order of the buckets, whichever came first
   for (const Bucket& bucket : buckets_) squared += bucket.squared_norm;
@@ -432,6 +466,35 @@ void MomentumStep::Finish(Result<double> norm) {
   if (!norm.ok() && early_error_.ok()) early_error_ = norm.status();
 }
 
+Status MomentumStep::Reopen() {
+  SHOAL_ASSERT_ON(*member_->control);
+  ++work_;
+  done_ = nullptr;
+  early_error_ = Status::Ok();
+  if (std::exchange(believed_, false)) factors_.pop_back();
+  for (Bucket& bucket : buckets_) {
+    if (bucket.written) {
+      RestoreGradients(member_, &scope_, bucket.layout.part,
+                       std::make_shared<Buffer>(std::move(bucket.memory.gradient)),
+                       compression::HostValues());
+    }
+    Drop(&bucket);
+  }
+  for (const auto& queue : queues_) queue->Restart();
+  began_ = false;
+  return Status::Ok();
+}
+
+// What its exchange came to counts for nothing.
+void MomentumStep::Drop(Bucket* bucket) {
+  ExchangeOf(*bucket)->Rollback();
+  bucket->begun = bucket->written = false;
+  bucket->own = nullptr;
+  bucket->result.reset();
+  if (bucket->agreed == nullptr) return;
+  bucket->compressed->Recycle(std::move(*std::exchange(bucket->agreed, nullptr)));
+}
+
 // ---- Apply ----
 
 void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> done) {
@@ -439,10 +502,11 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
   applied_ = std::move(done);
   tasks_left_ = 1;
   for (const auto& queue : queues_) queue->Restart();
+  began_ = believed_ = false;
   if (order.skip) return Skip();
   if (factors_.size() > kFactorsKept) factors_.pop_front();
   for (Bucket& bucket : buckets_) {
-    bucket.begun = false;
+    bucket.begun = bucket.written = false;
     if (exact_ || blend_ == 1) {
       ExchangeOf(bucket)->Commit();
       continue;
@@ -450,7 +514,6 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
     ++tasks_left_;
     bucket.compressed->CommitPart(blend_, [this](const Status& status) { FinishApply(status); });
   }
-  attempt_ = 0;
   if (!exact_ || order.step >= schedule_.start) return ApplyLanes(order);
   auto apply = [model = member_->model, order, factor = clip_ / static_cast<double>(order.labels)] {
     return model->Apply(order.step, factor, 0, order.learning_rate);  // clipped by the factor
@@ -461,14 +524,8 @@ void MomentumStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
 
 // The step's factor, in which the lost gradient has no part, is none to go by either.
 void MomentumStep::Skip() {
-  for (Bucket& bucket : buckets_) {
-    ExchangeOf(bucket)->Rollback();
-    bucket.begun = false;
-    if (bucket.agreed == nullptr) continue;
-    bucket.compressed->Recycle(std::move(*std::exchange(bucket.agreed, nullptr)));
-  }
+  for (Bucket& bucket : buckets_) Drop(&bucket);
   factors_.pop_back();
-  attempt_ = 0;
   auto zero = [model = member_->model] {
     model->ZeroGradients();
     return Status::Ok();
@@ -492,8 +549,13 @@ void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   options.learning_rate = order.learning_rate;
   options.gradient_factor = clip_ / static_cast<double>(order.labels);
   auto apply = [model = member_->model, codec = member_->codec, tasks, options,
+                own = follows() ? blend_ : 1,
+                fold = optimizer::MakeAdamWStep(OptimizerOptionsOf(*member_, order.step)),
                 updates = optimizer::VarianceUpdates(schedule_, order.step)] {
     for (Task& task : *tasks) {
+      if (own != 1 && task.agreed != nullptr) {
+        SHOAL_RETURN_IF_ERROR(ScaleWithOwn(model, *task.part, fold, own, task.agreed.get()));
+      }
       SHOAL_RETURN_IF_ERROR(
           ApplyPart(model, codec, *task.part, task.agreed.get(), options, updates, &task.memory));
     }

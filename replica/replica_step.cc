@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "compression/api/value_range.h"
@@ -154,6 +155,26 @@ std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part) {
     if (runs.empty() || runs.back().decays != decays) runs.push_back({tensor.offset, decays});
   }
   return runs;
+}
+
+void RestoreGradients(Member* member, TaskScope* scope,
+                      const std::shared_ptr<const ParameterGroup>& part,
+                      std::shared_ptr<const Buffer> own,
+                      std::shared_ptr<const compression::ValueHome> home) {
+  auto write = [model = member->model, part, own = std::move(own), home = std::move(home)] {
+    return WriteGradients(model, *part, own->floats(), *home);
+  };
+  scope->Run(member->compute, "gradients.put_back", std::move(write),
+             [member](const Status& status) {
+               if (!status.ok()) member->fail(status, nullptr);
+             });
+}
+
+std::vector<std::uint32_t> PlannedPipelines(const Member& member) {
+  if (!member.counting.empty()) return member.counting;
+  std::vector<std::uint32_t> all(member.config.pipelines);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
 }
 
 std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,

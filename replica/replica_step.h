@@ -21,6 +21,7 @@
 
 #include "common/memory/buffer.h"
 #include "common/status.h"
+#include "common/task_scope.h"
 #include "compression/api/value_home.h"
 #include "model/stage_model.h"
 #include "optimizer/adamw.h"
@@ -92,6 +93,16 @@ inline Buffer Sized(Buffer given, std::size_t bytes) {
 
 // Which of a part's values decay: those of tensors of two dimensions and more.
 std::vector<optimizer::DecayRun> DecayRunsOf(const ParameterGroup& part);
+
+// Puts the own sums back in the place of what a group agreed on, behind what may still write that.
+// `home`: where they lie. An error ends the generation.
+void RestoreGradients(Member* member, TaskScope* scope,
+                      const std::shared_ptr<const ParameterGroup>& part,
+                      std::shared_ptr<const Buffer> own,
+                      std::shared_ptr<const compression::ValueHome> home);
+
+// Pipelines that have micro-batches in the running step, as its plan says, in order.
+std::vector<std::uint32_t> PlannedPipelines(const Member& member);
 
 // By member of the part's group: 1 where its pipeline counts, 0 elsewhere.
 std::vector<std::uint64_t> GroupWeights(const ParameterGroup& part,

@@ -406,11 +406,11 @@ void Runner::OnMicroBatchesDone() {
   if (!local_norm_) return ReportReady(0);
   auto norm = [model = resources_.model] { return model->SquaredGradientNorm(1.0); };
   generation_.scope().Run(resources_.compute, "gradients.local_norm", std::move(norm),
-                          [this](double squared_norm) {
-                            if (std::isfinite(squared_norm)) return ReportReady(squared_norm);
-                            // Others clip by it: it is 0 to them, and the step will be skipped.
-                            member_.mark->Set();
-                            ReportReady(0);
+                          [this, of = plan_.amendment](double squared_norm) {
+                            if (of != plan_.amendment) return;  // there is more to compute
+                            // Others clip by it. What is lost is 0 to them, and skips the step.
+                            if (!std::isfinite(squared_norm)) member_.mark->Set();
+                            ReportReady(std::isfinite(squared_norm) ? squared_norm : 0);
                           });
 }
 

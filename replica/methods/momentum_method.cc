@@ -17,6 +17,7 @@ Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool loc
                                     const std::string& own_options) {
   ReplicaMethod method;
   method.traits.clips_locally = true;
+  method.traits.follows_steps = true;
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 16, kReplicaRow, bucket_default));
   if (kReplicaRow % bucket != 0) {

@@ -35,8 +35,11 @@ const StepAccount::Entry& StepAccount::At(std::uint32_t pipeline, std::uint32_t 
   return const_cast<StepAccount*>(this)->At(pipeline, stage);
 }
 
-void StepAccount::Begin(std::uint64_t step, TimePoint now) {
+void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& counting,
+                        TimePoint now) {
+  SHOAL_CHECK(!counting.empty());
   step_ = step;
+  counting_ = counting;
   began_ = last_ready_ = last_synced_ = now;
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
@@ -44,6 +47,7 @@ void StepAccount::Begin(std::uint64_t step, TimePoint now) {
 
 void StepAccount::GoOnWithout(std::uint32_t pipeline) {
   std::erase(left_, pipeline);
+  std::erase(counting_, pipeline);
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }
@@ -126,7 +130,7 @@ double StepAccount::squared_norm() const {
 
 std::optional<std::uint32_t> StepAccount::disagreeing_stage() const {
   for (std::uint32_t s = 0; s < stages_; ++s) {
-    for (const std::uint32_t p : left_) {
+    for (const std::uint32_t p : counting_) {
       if (!Agree(squared_norm_of(s), At(p, s).squared_norm)) return s;
     }
   }
@@ -140,15 +144,15 @@ double StepAccount::local_loss(std::uint32_t pipeline) const {
 
 std::vector<std::uint32_t> StepAccount::disagreeing(std::uint32_t stage) const {
   std::vector<std::uint32_t> differing;
-  for (const std::uint32_t reference : left_) {
+  for (const std::uint32_t reference : counting_) {
     differing.clear();
-    for (const std::uint32_t p : left_) {
+    for (const std::uint32_t p : counting_) {
       const double norm = At(reference, stage).squared_norm;
       if (!Agree(norm, At(p, stage).squared_norm)) differing.push_back(p);
     }
-    if (2 * differing.size() < left_.size()) return differing;
+    if (2 * differing.size() < counting_.size()) return differing;
   }
-  return left_;
+  return counting_;
 }
 
 std::vector<control::v1::StageTiming> StepAccount::timings() const {

@@ -4,6 +4,7 @@
 #ifndef SHOAL_SCHEDULER_STEPS_STEP_ACCOUNT_H_
 #define SHOAL_SCHEDULER_STEPS_STEP_ACCOUNT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -21,7 +22,9 @@ class StepAccount {
 
   // A plan of so many pipelines begins.
   void Reset(std::uint32_t pipelines);
-  void Begin(std::uint64_t step, TimePoint now);
+  // `counting`: pipelines that have micro-batches, in order; others only follow, and their norms
+  // say nothing: they may lack a part of their state.
+  void Begin(std::uint64_t step, const std::vector<std::uint32_t>& counting, TimePoint now);
   // A pipeline has left the plan: the others report the step in progress once more.
   void GoOnWithout(std::uint32_t pipeline);
   std::uint64_t step() const { return step_; }
@@ -45,14 +48,17 @@ class StepAccount {
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
-  // Sum over the stages, from the first pipeline, in order of stage.
+  // Sum over the stages, from the first pipeline that counts, in order of stage.
   double squared_norm() const;
-  // Of a stage, as the first pipeline reports it.
-  double squared_norm_of(std::uint32_t stage) const { return At(left_[0], stage).squared_norm; }
+  // Of a stage, as the first pipeline that counts reports it.
+  double squared_norm_of(std::uint32_t stage) const { return At(counting_[0], stage).squared_norm; }
   // Mean loss of a pipeline's labels; it must have some.
   double local_loss(std::uint32_t pipeline) const;
-  // Pipelines whose norm of a stage is not that of more than half of the members; all, where no
-  // such half is.
+  bool counts(std::uint32_t pipeline) const {
+    return std::ranges::binary_search(counting_, pipeline);
+  }
+  // Pipelines that count, whose norm of a stage is not that of more than half of these; all of
+  // them, where no such half is.
   std::vector<std::uint32_t> disagreeing(std::uint32_t stage) const;
   // A stage whose members report different norms (their summed gradients differ).
   std::optional<std::uint32_t> disagreeing_stage() const;
@@ -82,8 +88,9 @@ class StepAccount {
   std::uint64_t step_ = 0;
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;
-  std::vector<Entry> entries_;       // by pipeline, then stage
-  std::vector<std::uint32_t> left_;  // pipelines that have not left, in order
+  std::vector<Entry> entries_;  // by pipeline, then stage
+  // Pipelines that have not left, and those of them that count, in order.
+  std::vector<std::uint32_t> left_, counting_;
 };
 
 }  // namespace shoal::scheduler

@@ -83,7 +83,7 @@ void TrainingSteps::Begin() {
 }
 
 void TrainingSteps::BeginStep() {
-  account_.Begin(history_.step(), reaction_.now());
+  account_.Begin(history_.step(), counting_.At(history_.step()), reaction_.now());
   reduced_ = false;
   lost_.clear();
 }
@@ -234,12 +234,13 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
       done.amendment() != counting_.AmendmentsOf(done.step())) {
     return;
   }
+  const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
   if (!std::isfinite(done.squared_norm())) {
     NoteLost(member);
-  } else if (const auto misfit = values_.Norm(member, decision_.sync, done)) {
+  } else if (const auto misfit = values_.Norm(member, decision_.sync, done);
+             misfit && account_.counts(pipeline)) {
     return Refuse(*misfit);
   }
-  const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);

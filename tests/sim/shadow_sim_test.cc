@@ -17,9 +17,19 @@ using test_support::SimSwarm;
 using test_support::SwarmOptions;
 using test_support::Why;
 
-SwarmOptions Options(unsigned seed) {
+// Of every kind that lets members follow; momenta behind their warm-up, and at its end.
+constexpr const char* kMethods[] = {"average",
+                                    "average:codec=direct:bits=4/bucket=64",
+                                    "powersgd:rank=1,start=2",
+                                    "qadam:bits=4,bucket=64,start=3",
+                                    "qadam:bits=32,start=7",
+                                    "qadam:bits=8,bucket=64,start=3,refresh=on",
+                                    "onebit:bucket=64,start=12"};
+
+SwarmOptions Options(unsigned seed, const std::string& method = "average") {
   SwarmOptions options = Quantised(2, 3, seed);
   options.adamw = true;
+  options.replica = method;
   options.tied = seed % 2 == 0;
   options.run_steps = 1000;
   // Of some steps, so that chunks come in time, too late and in between.
@@ -63,10 +73,12 @@ void ExpectEqualGroups(SimSwarm& swarm) {
   }
 }
 
-TEST(ShadowSimTest, GetsItsStageWhileTheOthersTrainAndCountsThen) {
+class ShadowMethodSimTest : public testing::TestWithParam<const char*> {};
+
+TEST_P(ShadowMethodSimTest, GetsItsStageWhileTheOthersTrainAndCountsThen) {
   for (unsigned seed = 1; seed <= 12; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    SimSwarm swarm(Options(seed));
+    SimSwarm swarm(Options(seed, GetParam()));
     BeginWithAShadow(&swarm);
     if (HasFatalFailure()) return;
     std::uint64_t step = 5;
@@ -118,11 +130,11 @@ TEST(ShadowSimTest, GoesOnWhereItWasWhenAGenerationEnds) {
 
 // A pipeline leaves in the midst of a step while another gets its stages: one of the two that hold
 // them, whose part of the transfer the other takes over, or the one that gets them.
-TEST(ShadowSimTest, TheOthersGoOnWhereAPipelineLeaves) {
+TEST_P(ShadowMethodSimTest, TheOthersGoOnWhereAPipelineLeaves) {
   int midway = 0;
   for (unsigned seed = 1; seed <= 24; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    SwarmOptions options = Options(seed);
+    SwarmOptions options = Options(seed, GetParam());
     options.forward = options.backward = "raw:dtype=fp32";
     options.bytes_per_second = 40'000.0 * (seed % 4 + 1);
     options.state_chunk_values = 4;
@@ -152,6 +164,8 @@ TEST(ShadowSimTest, TheOthersGoOnWhereAPipelineLeaves) {
   }
   EXPECT_GT(midway, 12);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, ShadowMethodSimTest, testing::ValuesIn(kMethods));
 
 }  // namespace
 }  // namespace shoal::pipeline

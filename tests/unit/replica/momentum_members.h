@@ -162,6 +162,32 @@ class MomentumMembers {
       ASSERT_TRUE(norms_[r]->ok()) << norms_[r]->status().ToString();
     }
   }
+  // Some members get the order to reduce, and a while passes; returns how many. With gradients that
+  // are the members' own.
+  int BeginReduce(const StepFacts& facts, Duration duration, std::mt19937& random) {
+    int begun = 0;
+    for (std::size_t r = 0; r < size(); ++r) {
+      EXPECT_TRUE(models_[r]->Write(model::StateVector::kGradients, 0, facts.gradients[r]).ok());
+      if (random() % 4 == 0) continue;
+      ++begun;
+      control_->Post("reduce", [this, r, order = OrderOf(facts)] {
+        steps_[r]->Reduce(order, [](const Result<double>&) {});
+      });
+    }
+    world_.RunUntil([] { return false; }, duration);
+    return begun;
+  }
+  // The step is dealt out again, to some pipelines; until its Apply.
+  void Amend(const std::vector<std::uint32_t>& counting) {
+    for (std::size_t r = 0; r < size(); ++r) {
+      control_->Post("amend", [this, r, counting] {
+        ++members_[r]->amendment;
+        members_[r]->counting = counting;
+        EXPECT_TRUE(steps_[r]->Reopen().ok());
+      });
+    }
+    Settle();
+  }
   void Apply(const StepFacts& facts) {
     std::size_t applied = 0;
     for (std::size_t r = 0; r < size(); ++r) {
@@ -175,6 +201,10 @@ class MomentumMembers {
     Settle();
     worked_in_ = models_[0]->TakePlaces();
     ASSERT_EQ(applied, size());
+    for (const auto& member : members_) {
+      member->amendment = 0;
+      member->counting.clear();
+    }
     for (std::size_t r = 1; r < size(); ++r) {
       ASSERT_EQ(Get(model::StateVector::kFirstMoment, r), Get(model::StateVector::kFirstMoment));
       ASSERT_EQ(models_[r]->WeightChecksum(), models_[0]->WeightChecksum());

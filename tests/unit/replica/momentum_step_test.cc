@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <deque>
 #include <limits>
+#include <random>
 
 #include "tests/unit/replica/collective/exchange_reference.h"
 #include "tests/unit/replica/momentum_members.h"
@@ -307,6 +309,46 @@ TEST(MomentumStepTest, TheFirstFoldOfAGenerationWaitsForReduce) {
     ASSERT_NO_FATAL_FAILURE(members.Reduce(facts));
     ASSERT_NO_FATAL_FAILURE(members.Apply(facts));
   }
+}
+
+// Its members are at any point of Reduce, or before it, when a step is dealt out again, to fewer.
+TEST_P(MomentumMethods, AReopenedStepIsAsIfItHadNeverBegun) {
+  const GroupShape shape{3, 1, 256};
+  const std::string method = std::string(GetParam()) + ",start=" + std::to_string(kStart);
+  int reduced = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    MomentumMembers twice(method, shape), once(method, shape);
+    for (std::uint64_t step = 0; step < 16; ++step) {
+      StepFacts facts = FactsOf(shape, step, twice.values());
+      const bool amended = step >= 1 && random() % 3 == 0;
+      const auto begin = [&](MomentumMembers* members) {
+        for (std::size_t r = 0; r < 3; ++r) members->Backward(r, facts, members->parts());
+      };
+      if (!amended || random() % 2 == 0) begin(&twice);
+      if (!amended) {
+        begin(&once);
+      } else {
+        reduced += twice.BeginReduce(facts, std::chrono::microseconds(random() % 4000), random);
+        facts.counted = {0, 1};
+        for (MomentumMembers* const members : {&twice, &once}) members->Amend(facts.counted);
+        for (std::size_t r = 0; r < 3; ++r) {
+          ASSERT_EQ(twice.Get(StateVector::kGradients, r), facts.gradients[r]) << r;
+        }
+      }
+      for (MomentumMembers* const members : {&twice, &once}) {
+        ASSERT_NO_FATAL_FAILURE(members->Reduce(facts));
+        ASSERT_NO_FATAL_FAILURE(members->Apply(facts));
+      }
+      ASSERT_EQ(**twice.norms_[0], **once.norms_[0]);
+      for (const auto which :
+           {StateVector::kWeights, StateVector::kFirstMoment, StateVector::kSecondMoment}) {
+        ASSERT_EQ(twice.Get(which), once.Get(which)) << "step " << step;
+      }
+    }
+  }
+  EXPECT_GT(reduced, 20);
 }
 
 TEST(MomentumStepTest, AnErrorBeforeReduceIsItsAnswer) {

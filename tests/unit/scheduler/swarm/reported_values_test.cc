@@ -25,7 +25,7 @@ struct Values : SwarmParts {
   }
   // All reports of a step: losses a label, and the norms that members of stage 0 name.
   void Report(const std::vector<double>& losses, const std::vector<double>& norms) {
-    account.Begin(history.step(), reaction.now());
+    account.Begin(history.step(), plan.Counting(), reaction.now());
     for (std::uint32_t p = 0; p < config.pipelines; ++p) {
       account.AddReady(p, config.stages - 1, Ready(10, 10 * losses[p]), reaction.now());
       account.AddSynced(p, 0, norms[p], reaction.now());
