@@ -67,8 +67,9 @@ struct MethodTraits {
   // Only the step that Reduce says is to be saved leaves every member a whole checkpoint of its
   // stage: else some of it is in shards, or the member's own until a later exchange.
   bool prepares_checkpoints = false;
-  // Weights, moments and the agreed gradients are all there is: the group may change between two
-  // steps, and a member that does not count for a while gets its state from the others (shadow).
+  // All members hold the same weights and moments after each step, and make it of what the group
+  // agrees on: the group may change between two steps, or within one, and a member that does not
+  // count for a while gets its state from the others (shadow). Error memories may begin anew.
   bool follows_steps = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;
