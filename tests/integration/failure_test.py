@@ -152,10 +152,18 @@ class FailureTest(harness.SwarmTest):
                 self.assertTrue(any(name in reason for reason in ended), ended)
 
     def test_a_step_goes_on_without_the_pipeline_whose_peer_hangs(self):
+        self.a_step_goes_on_without_a_pipeline("average")
+
+    def test_a_step_goes_on_with_momenta(self):
+        """Exact ones, and without clipping, which goes by the norms of the pipelines that count."""
+        self.a_step_goes_on_without_a_pipeline("qadam:bits=32,start=5", clip_norm=0)
+
+    def a_step_goes_on_without_a_pipeline(self, replica, **optimizer):
         """It is noticed after seconds: the others keep what they have of the step, in the same
         generation. The peer gets its stage from them when it moves again."""
         options = {"stages": 2, "pipelines": 3, "steps": 250, "micro_batches": 6,
-                   "checkpoint_every": 10000, "optimizer": {"learning_rate": 1e-5}}
+                   "checkpoint_every": 10000, "replica": replica,
+                   "optimizer": {"learning_rate": 1e-5, **optimizer}}
         calm, _ = train(self.folder / "calm", export=self.folder / "calm.out", **options)
         with Swarm(self.folder / "s", **options) as swarm:
             swarm.start()
