@@ -368,7 +368,12 @@ std::vector<std::string> Machine::Parts() const {
 }
 
 void Machine::Save(std::uint64_t step) {
-  Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step] {
+  const auto guard = [this, life = life_, stage = stage_] {  // it outlives its generation
+    return alive_ && life == life_ && stage == stage_ && holds_;
+  };
+  const Duration takes = FromSeconds(StateBytes() / kDiskBytesPerSecond);
+  owner_.After(takes, [this, step, guard, generation = generation_] {
+    if (!guard()) return;
     for (const std::string& part : Parts()) {
       content_.insert(ArtefactHash(part, step));
       content_.insert(ArtefactHash(part + ".optimizer", step));
@@ -382,14 +387,14 @@ void Machine::Save(std::uint64_t step) {
       });
       steps.erase(steps.begin());
     }
-    Saved(step);
+    Saved(step, generation);
   });
 }
 
-void Machine::Saved(std::uint64_t step) {
+void Machine::Saved(std::uint64_t step, std::uint64_t generation) {
   PeerMessage message;
   control::v1::CheckpointDone* done = message.mutable_checkpoint_done();
-  done->set_generation(generation_);
+  done->set_generation(generation);
   done->set_step(step);
   for (const std::string& part : Parts()) {
     const std::uint64_t weights = model_.part_bytes.at(part);
