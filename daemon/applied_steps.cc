@@ -37,12 +37,6 @@ void AppliedSteps::OnSaved(std::uint64_t step, std::function<void()> report) {
   Settle(step);
 }
 
-void AppliedSteps::Report() {
-  for (auto& [step, waiting] : steps_) {
-    if (waiting.report != nullptr) std::exchange(waiting.report, [] {})();
-  }
-}
-
 void AppliedSteps::Settle(std::uint64_t step) {
   Step& settled = steps_.at(step);
   if (!settled.told && settled.applied && settled.checksum) {

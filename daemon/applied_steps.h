@@ -31,9 +31,6 @@ class AppliedSteps {
   // The checkpoint of the step is saved, or not; `report` is called behind what is told of the
   // step.
   void OnSaved(std::uint64_t step, std::function<void()> report);
-  // The generation is over, and nothing more may be told of its steps: what is saved is reported
-  // now. A report must not call this object.
-  void Report();
 
  private:
   struct Step {

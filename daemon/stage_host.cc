@@ -357,7 +357,6 @@ void StageHost::OnModelApplied(std::uint64_t step) {
 void StageHost::Save(std::uint64_t step, std::function<void(SaveOutcome)> then) {
   const RunId run{plan_.config().run()};
   const int keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
-  ++saving_;
   Run<SaveOutcome>(
       resources_.compute, "checkpoint.save",
       [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep]() -> SaveOutcome {
@@ -379,15 +378,11 @@ void StageHost::Save(std::uint64_t step, std::function<void(SaveOutcome)> then) 
         }
         return saved;
       },
-      [this, then = std::move(then)](const SaveOutcome& saved) {
-        if (!saved.ok()) --saving_;
-        then(saved);
-      });
+      std::move(then));
 }
 
 void StageHost::SaveCheckpoint(std::uint64_t step) {
   Save(step, [this, step](const SaveOutcome& saved) {
-    if (held_) return OnOutcome(step, saved);  // nothing is told of the step any more
     steps_.OnSaved(step - 1, [this, step, saved] { OnOutcome(step, saved); });
   });
 }
@@ -435,7 +430,6 @@ void StageHost::Settle() {
 
 void StageHost::OnSettled(const Result<std::uint64_t>& held) {
   held_ = held;
-  steps_.Report();
   if (on_settled_) std::exchange(on_settled_, nullptr)();
   if (!closing_ || closing_->saved || !closing_->told) return;
   const std::uint64_t step = closing_->step;
@@ -450,11 +444,11 @@ void StageHost::OnSettled(const Result<std::uint64_t>& held) {
 // The files become blobs of the content store too (hard links): for uploads, and so that resuming
 // from this checkpoint fetches nothing.
 void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
-  std::vector<storage::ContentHash> keep = std::move(*newest_checkpoint_);
-  newest_checkpoint_->clear();
+  std::vector<storage::ContentHash> keep = previous_checkpoint_;
+  previous_checkpoint_.clear();
   for (const storage::ArtefactRef& file : saved->files) {
     keep.push_back(file.hash);
-    newest_checkpoint_->push_back(file.hash);
+    previous_checkpoint_.push_back(file.hash);
   }
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     if (const auto ref = ToRef(proto); ref.ok()) keep.push_back(ref->hash);
@@ -466,7 +460,6 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
         return KeepCheckpoint({saved->paths, keep, saved->runs}, content, deltas);
       },
       [this, saved](Status status) {
-        --saving_;
         if (status.ok() && closing_ && closing_->step == saved->step) closing_->saved = saved;
         TellCheckpoint(*saved, status);
       });

@@ -163,7 +163,6 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void TellPrepared(const Status& status);
   bool SameStage(const StageHost& former) const;
   void GoOnWithFormer();
-  void TakeOver(std::unique_ptr<StageHost> former);
   void SettleAsFormer();
   Status TakeShadowOf(const StageHost& former);
   void AwaitRoundTrips(TimePoint until);
@@ -197,12 +196,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   StageBudget budget_;
   std::string device_name_;
   std::vector<pipeline::BoundaryChecksum> boundaries_;
-  // Files of the newest checkpoint that was saved here, in this generation or before; shared with
-  // those who still save one.
-  std::shared_ptr<std::vector<storage::ContentHash>> newest_checkpoint_ =
-      std::make_shared<std::vector<storage::ContentHash>>();
-  std::size_t saving_ = 0;                                 // checkpoints that are not told yet
-  std::vector<std::unique_ptr<StageHost>> former_savers_;  // of this stage, with such checkpoints
+  std::vector<storage::ContentHash> previous_checkpoint_;
   struct Closing {
     std::uint64_t step = 0;
     std::shared_ptr<Saved> saved;  // once it is told

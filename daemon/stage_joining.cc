@@ -75,24 +75,15 @@ void StageHost::SettleAsFormer() {
     };
     return;
   }
-  const Result<std::uint64_t> held = *former_->held_;
-  loaded_ = std::exchange(former_->loaded_, nullptr);
-  TakeOver(std::exchange(former_, nullptr));
-  OnSettled(held);
-}
-
-// What the former host still saves is told by it: the checkpoint outlives its generation.
-void StageHost::TakeOver(std::unique_ptr<StageHost> former) {
+  const std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
   former->runner_.reset();
-  former->closing_.reset();
-  newest_checkpoint_ = former->newest_checkpoint_;
-  former_savers_ = std::move(former->former_savers_);
-  former_savers_.push_back(std::move(former));
-  std::erase_if(former_savers_, [](const auto& host) { return host->saving_ == 0; });
+  previous_checkpoint_ = former->previous_checkpoint_;
+  loaded_ = std::exchange(former->loaded_, nullptr);
+  OnSettled(*former->held_);
 }
 
 void StageHost::GoOnWithFormer() {
-  std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
+  const std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
   if (former == nullptr) {
     return FailPlan(FailedPrecondition("this peer holds no stage any more"));
   }
@@ -101,9 +92,9 @@ void StageHost::GoOnWithFormer() {
   owner_->OnStageState(PeerState::kSyncing, own_.shadow()
                                                 ? "joining the peers that hold its stage"
                                                 : "going on with the stage that it holds");
-  std::shared_ptr<Loaded> loaded = std::exchange(former->loaded_, nullptr);
-  TakeOver(std::move(former));
-  OnLoaded(std::move(loaded));
+  former->runner_.reset();
+  previous_checkpoint_ = former->previous_checkpoint_;
+  OnLoaded(std::exchange(former->loaded_, nullptr));
 }
 
 // What a shadow has got so far is right after the steps that it holds, and no others.

@@ -368,12 +368,7 @@ std::vector<std::string> Machine::Parts() const {
 }
 
 void Machine::Save(std::uint64_t step) {
-  const auto guard = [this, life = life_, stage = stage_] {  // it outlives its generation
-    return alive_ && life == life_ && stage == stage_ && holds_;
-  };
-  const Duration takes = FromSeconds(StateBytes() / kDiskBytesPerSecond);
-  owner_.After(takes, [this, step, guard, generation = generation_] {
-    if (!guard()) return;
+  Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step] {
     for (const std::string& part : Parts()) {
       content_.insert(ArtefactHash(part, step));
       content_.insert(ArtefactHash(part + ".optimizer", step));
@@ -387,14 +382,14 @@ void Machine::Save(std::uint64_t step) {
       });
       steps.erase(steps.begin());
     }
-    Saved(step, generation);
+    Saved(step);
   });
 }
 
-void Machine::Saved(std::uint64_t step, std::uint64_t generation) {
+void Machine::Saved(std::uint64_t step) {
   PeerMessage message;
   control::v1::CheckpointDone* done = message.mutable_checkpoint_done();
-  done->set_generation(generation);
+  done->set_generation(generation_);
   done->set_step(step);
   for (const std::string& part : Parts()) {
     const std::uint64_t weights = model_.part_bytes.at(part);

@@ -85,7 +85,7 @@ class Machine {
   void OnApply(const control::v1::Apply& apply);
   void Apply(const control::v1::Apply& apply);
   void Save(std::uint64_t step);
-  void Saved(std::uint64_t step, std::uint64_t generation);
+  void Saved(std::uint64_t step);
   void OnWanted(const control::v1::WantArtefacts& want);
   void UploadNext();
   void StopUpload();

@@ -43,12 +43,13 @@ void CheckpointUploads::BeginGeneration(bool in_place) {
   distrusted_.clear();
   closing_ = 0;
   interval_.ForgetSteps();
-  if (in_place) {
-    rounds_.AwaitOnly(InStep());
-    return rounds_.LookAgain();
-  }
+  if (in_place) return rounds_.LookAgain();
   rounds_.Reset(history_.checkpoint().step);
   DropUnneeded();
+}
+
+void CheckpointUploads::EndGeneration() {
+  if (closing_ == 0) rounds_.AwaitOnly({});
 }
 
 void CheckpointUploads::DropAll() {
@@ -64,15 +65,6 @@ void CheckpointUploads::DropUnneeded() {
 // Whether what a member of the plan saves counts.
 bool CheckpointUploads::MaySave(const Member* member) const {
   return member != nullptr && !plan_.IsShadow(member->peer) && !distrusted_.contains(member->peer);
-}
-
-// Who keeps what it saves, also across a generation's end.
-std::set<PeerId> CheckpointUploads::InStep() const {
-  std::set<PeerId> peers;
-  for (const Member* const member : plan_.Hosts()) {
-    if (!plan_.IsShadow(member->peer)) peers.insert(member->peer);
-  }
-  return peers;
 }
 
 void CheckpointUploads::Begin() {
@@ -104,7 +96,11 @@ std::uint64_t CheckpointUploads::Every() const {
   return interval_.Steps({history_.trained(), history_.set_back()});
 }
 
-void CheckpointUploads::GoOnWithout() { rounds_.AwaitOnly(InStep()); }
+void CheckpointUploads::GoOnWithout() {
+  std::set<PeerId> hosts;
+  for (const Member* const member : plan_.Hosts()) hosts.insert(member->peer);
+  rounds_.AwaitOnly(hosts);
+}
 
 bool CheckpointUploads::Distrust(const std::set<PeerId>& peers) {
   distrusted_.insert(peers.begin(), peers.end());

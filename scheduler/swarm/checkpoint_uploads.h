@@ -34,6 +34,7 @@ class CheckpointUploads {
   // Of the newest plan. In place: what is under way goes on; else the plan resumes from the newest
   // checkpoint.
   void BeginGeneration(bool in_place);
+  void EndGeneration();
   // The weights that were saved are in doubt.
   void DropAll();
 
@@ -80,7 +81,6 @@ class CheckpointUploads {
 
  private:
   bool MaySave(const Member* member) const;
-  std::set<PeerId> InStep() const;
   const Member* SaverOf(std::uint32_t stage) const;
   Status AddSaved(const Member& member, const control::v1::CheckpointDone& done);
   void OnFailed(Member* member, const std::string& error);

@@ -342,6 +342,7 @@ void SwarmStateImpl::GenerationEnded(const std::string& reason) {
     reaction_.Send(*member, std::move(told));
   }
   journal_.StoreLosses();
+  uploads_.EndGeneration();
   faults_.GenerationEnded();
   broken_.GenerationEnded();
   steps_.EndGeneration();

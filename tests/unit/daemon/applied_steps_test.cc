@@ -76,19 +76,6 @@ TEST_F(AppliedStepsTest, ACheckpointIsNotForgottenWhenTheNextApplyComesFirst) {
   EXPECT_THAT(log_, ElementsAre("applied 9 weights 5", "saved 9", "applied 10 weights 6"));
 }
 
-// The generation has ended in the midst of the step's Apply.
-TEST_F(AppliedStepsTest, WhatIsSavedIsReportedOnceWhereItsStepIsToldNoMore) {
-  Order(9, false, true);
-  steps_.OnChecksum(9, 5);
-  Saved(9);
-  Order(10, false, true);  // still being saved
-  EXPECT_THAT(log_, IsEmpty());
-  steps_.Report();
-  EXPECT_THAT(log_, ElementsAre("saved 9"));
-  Applied(9);
-  EXPECT_THAT(log_, ElementsAre("saved 9", "applied 9 weights 5"));
-}
-
 TEST_F(AppliedStepsTest, ASaveThatEndsLateIsToldBehindItsStep) {
   Order(4, false, true);
   steps_.OnChecksum(4, 1);

@@ -1,7 +1,5 @@
 // How a stage comes to a peer otherwise than from a checkpoint.
 
-#include <future>
-
 #include "stage_host_fixture.h"
 
 namespace shoal::daemon {
@@ -56,45 +54,6 @@ TEST_F(StageHostTest, GoesOnInPlaceWithoutFetchingToTheSameWeights) {
   EXPECT_EQ(Step(1), after);
   Step(2);
   EXPECT_EQ(Step(3), third);
-}
-
-// A slow disk: the generation ends, and the next one has begun, before the checkpoint is safe.
-TEST_F(StageHostTest, ACheckpointOutlivesTheGenerationThatSavedIt) {
-  Start(MakePlan(0));
-  WaitFor(PeerMessage::kPlanReady);
-  std::promise<void> disk;
-  store_->Post("disk", [slow = disk.get_future().share()] { slow.wait(); });
-  Step(0);
-  On([this] { host_->Hold(); });
-  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
-  for (const std::uint64_t generation : {2u, 3u}) {  // the second ends at once
-    control::v1::Plan plan = MakePlan(1);
-    plan.set_generation(generation);
-    plan.set_in_place(true);
-    plan.clear_artefacts();
-    On([&] {
-      EXPECT_EQ(owner_.Told(PeerMessage::kCheckpointDone), nullptr);
-      auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
-      next->StartInPlace(std::move(host_));
-      host_ = std::move(next);
-      if (generation == 2) host_->Hold();
-    });
-  }
-  disk.set_value();
-  const auto done = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
-  EXPECT_EQ(done.error(), "");
-  EXPECT_EQ(done.step(), 1u);
-  EXPECT_EQ(done.generation(), 1u);
-  EXPECT_EQ(done.files_size(), 6);
-  WaitFor(PeerMessage::kPlanReady);
-  // Whoever asks for a file of it gets that also after the next checkpoint.
-  Step(1);
-  WaitFor(PeerMessage::kCheckpointDone);
-  for (const auto& file : done.files()) {
-    storage::ContentHash hash;
-    std::ranges::copy(file.hash(), hash.digest.begin());
-    EXPECT_TRUE(RunOn(store_.get(), [&] { return content_->PathOf(hash); }).ok()) << file.name();
-  }
 }
 
 TEST_F(StageHostTest, APlanInPlaceNeedsWhatItSays) {

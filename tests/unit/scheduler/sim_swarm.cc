@@ -191,13 +191,9 @@ void SimSwarm::Answer(SimPeer* peer, double mean_ms, PeerMessage message) {
 }
 
 void SimSwarm::AnswerIn(Duration delay, SimPeer* peer, PeerMessage message) {
-  At(delay, [this, peer, epoch = peer->epoch, life = peer->life, stage = peer->stage,
-             message = std::move(message)] {
+  At(delay, [this, peer, epoch = peer->epoch, message = std::move(message)] {
     if (!peer->alive || peer->mute) return;
-    // What is being saved outlives its generation, where its stage does.
-    const bool saved =
-        message.has_checkpoint_done() && peer->holds && peer->life == life && peer->stage == stage;
-    if (peer->epoch != epoch && !message.has_heartbeat() && !saved) return;
+    if (peer->epoch != epoch && !message.has_heartbeat()) return;
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       if (peers_[i].get() == peer) Say(i, message);
     }

@@ -35,6 +35,7 @@ struct SwarmParts : Lifecycle::Owner {
   StepsFate KeepSteps(const Keep& keep) override { return held.Begin(keep, step_seconds); }
   void GenerationEnded(const std::string& reason) override {
     ends.push_back(reason);
+    uploads.EndGeneration();
     faults.GenerationEnded();
     steps.EndGeneration();
   }
