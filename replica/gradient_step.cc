@@ -186,7 +186,9 @@ void GradientStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   const bool guessed = Guessed(order) || member_->amendment > 0;
   exact_stages_ = order.exact_stages;
   if (!early_error_.ok()) {
-    return scope_.Post("gradients.failed", [this] { Finish(early_error_); });
+    return scope_.Post("gradients.failed", [this, error = early_error_, opened = opened_] {
+      if (opened == opened_) Finish(error);
+    });
   }
   if (buckets_.empty()) return ReadNorm();
   if (!guessed) {

@@ -9,9 +9,9 @@
 // the pipelines' own gradients, as no member computes the norm of their mean. Sums of exact steps
 // are scaled in Apply. Momenta are folded with the factor of an earlier step. The exchange is
 // linear in that factor, so Reduce scales the result by true / assumed, and Apply the change of the
-// error memories. Where that ratio is too large, or other pipelines count than assumed, the round
-// is rolled back. A second round of the step then starts with the true factor. A step that was
-// dealt out again has rounds of its own, and folds with Reduce only, when the factor is known.
+// error memories. Where that ratio is too large, or other pipelines count than assumed, a second
+// round of the step starts with the true factor. A step that was dealt out again has rounds of its
+// own, and folds with Reduce only, when the factor is known.
 
 #include <algorithm>
 #include <cmath>
@@ -40,8 +40,7 @@ constexpr std::uint64_t kRoundsPerStep = kRoundsPerDeal * (kAmendmentsMax + 1);
 // of the step, too small a factor a second round.
 constexpr std::size_t kFactorsKept = 4;
 
-// Of a bucket, as the model has them.
-struct Values {
+struct Values {  // of a bucket, as the model has them
   Buffer gradient, momentum;
 };
 
@@ -265,7 +264,9 @@ void MomentumStep::Reduce(const ReduceOrder& order, std::function<void(Result<do
   done_ = std::move(done);
   buckets_left_ = buckets_.size();
   if (!early_error_.ok()) {
-    return scope_.Post("momentum.failed", [this] { Finish(early_error_); });
+    return scope_.Post("momentum.failed", [this, error = early_error_, work = work_] {
+      if (work == work_) Finish(error);
+    });
   }
   Believe(order);
   for (Bucket& bucket : buckets_) {
@@ -581,6 +582,7 @@ void MomentumStep::FinishApply(const Status& status) {
 
 std::string MomentumStep::Awaited(const PeerId** peer) const {
   SHOAL_ASSERT_ON(*member_->control);
+  if (links_ == nullptr) return {};
   for (const Bucket& bucket : buckets_) {
     std::string text =
         AwaitedText(*links_, *bucket.group, ExchangeOf(bucket)->Awaited(), "momentum", peer);

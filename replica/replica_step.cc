@@ -9,6 +9,25 @@
 #include "compression/api/value_range.h"
 
 namespace shoal::replica {
+namespace {
+
+// Without state: all may share it.
+class OneMember final : public collective::GroupChannel {
+ public:
+  std::size_t size() const override { return 1; }
+  std::size_t rank() const override { return 0; }
+  Status Send(std::size_t, std::uint64_t, Buffer) override {
+    return Internal("a group of one has nobody to send to");
+  }
+  void SetReceiver(Receiver) override {}
+};
+
+collective::GroupChannel* GroupOfOne() {
+  static OneMember channel;
+  return &channel;
+}
+
+}  // namespace
 
 std::shared_ptr<const ParameterGroup> MakeParameterGroup(
     const std::vector<model::TensorLayout>& tensors, collective::GroupChannel* channel,
@@ -44,7 +63,7 @@ std::shared_ptr<const ParameterGroup> Select(
   return MakeParameterGroup(tensors, part.channel, part.copies);
 }
 
-ParameterGroups MakeParameterGroups(const GroupLinks& links,
+ParameterGroups MakeParameterGroups(const GroupLinks* links, bool alone,
                                     const std::vector<model::TensorLayout>& layout,
                                     const std::vector<model::TensorLayout>& shared) {
   std::vector<model::TensorLayout> own;
@@ -53,11 +72,11 @@ ParameterGroups MakeParameterGroups(const GroupLinks& links,
         shared, [&](const model::TensorLayout& other) { return other.offset == tensor.offset; });
   });
   ParameterGroups parts;
-  if (links.stage_group() != nullptr && !own.empty()) {
-    parts.push_back(MakeParameterGroup(own, links.stage_group(), 1));
-  }
-  if (links.shared_group() != nullptr && !shared.empty()) {
-    parts.push_back(MakeParameterGroup(shared, links.shared_group(), links.copies()));
+  collective::GroupChannel* group = links != nullptr ? links->stage_group() : nullptr;
+  if (group == nullptr && alone) group = GroupOfOne();
+  if (group != nullptr && !own.empty()) parts.push_back(MakeParameterGroup(own, group, 1));
+  if (links != nullptr && links->shared_group() != nullptr && !shared.empty()) {
+    parts.push_back(MakeParameterGroup(shared, links->shared_group(), links->copies()));
   }
   return parts;
 }

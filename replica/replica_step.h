@@ -53,7 +53,8 @@ struct ParameterGroup {
 // The parts that have a group, the stage group's first; shared, because tasks outlive a step's
 // owner. `links` outlives their use on control.
 using ParameterGroups = std::vector<std::shared_ptr<const ParameterGroup>>;
-ParameterGroups MakeParameterGroups(const GroupLinks& links,
+// `alone`: a stage without a group agrees on its own part with itself. Null links: it has none.
+ParameterGroups MakeParameterGroups(const GroupLinks* links, bool alone,
                                     const std::vector<model::TensorLayout>& layout,
                                     const std::vector<model::TensorLayout>& shared);
 // The part of some tensors, in the order of the stage's flat vectors.

@@ -72,13 +72,16 @@ Result<replica::ReplicaContext> ReplicaContextOf(const RunnerConfig& config,
   }
   replica::ReplicaContext context;
   // A single pipeline has nothing to agree on but the copies of what stages share.
-  SHOAL_ASSIGN_OR_RETURN(
-      context.method,
-      replica::ParseReplicaMethod(config.pipelines > 1 ? config.replica_method : "average"));
+  const bool one = config.pipelines == 1;
+  auto method = replica::ParseReplicaMethod(config.replica_method);
+  const bool alone = one && method.ok() && method->traits.serves_one;
+  if (one && !alone) method = replica::ParseReplicaMethod("average");
+  if (!method.ok()) return method.status();
+  context.method = *std::move(method);
   context.member = member;
   context.links = group;
-  if (group != nullptr) {
-    context.parts = replica::MakeParameterGroups(*group, facts.layout, facts.shared);
+  context.parts = replica::MakeParameterGroups(group, alone, facts.layout, facts.shared);
+  if (group != nullptr || alone) {
     context.final_after = replica::FinalAfter(facts.layout, facts.weight_parts);
   }
   context.layout = facts.layout;

@@ -18,6 +18,7 @@ Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool loc
   ReplicaMethod method;
   method.traits.clips_locally = true;
   method.traits.follows_steps = true;
+  method.traits.serves_one = true;
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 16, kReplicaRow, bucket_default));
   if (kReplicaRow % bucket != 0) {

@@ -71,6 +71,8 @@ struct MethodTraits {
   // agrees on: the group may change between two steps, or within one, and a member that does not
   // count for a while gets its state from the others (shadow). Error memories may begin anew.
   bool follows_steps = false;
+  // A single pipeline goes on by it, too: what it keeps are not the moments of plain AdamW.
+  bool serves_one = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;
 };

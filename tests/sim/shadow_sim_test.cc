@@ -165,6 +165,32 @@ TEST_P(ShadowMethodSimTest, TheOthersGoOnWhereAPipelineLeaves) {
   EXPECT_GT(midway, 12);
 }
 
+// A run of several pipelines may come down to one. With plain AdamW it stepped too far then: that
+// takes the variance for one that every step has updated.
+TEST(ShadowSimTest, OnePipelineAloneKeepsTheVarianceFrozen) {
+  for (const bool tied : {false, true}) {
+    SwarmOptions options = Options(2, "qadam:bits=32,start=3");
+    options.tied = tied;
+    options.pipelines = 1;
+    const auto states = [&](const char* method, std::uint64_t steps) {
+      options.replica = method;
+      SimSwarm swarm(options);
+      EXPECT_TRUE(swarm.Open(0)) << Why(swarm);
+      EXPECT_TRUE(swarm.TrainTo(steps)) << Why(swarm);
+      return std::vector{swarm.SaveStage(0, 0), swarm.SaveStage(1, 0)};
+    };
+    const auto at3 = states("qadam:bits=32,start=3", 3), at9 = states("qadam:bits=32,start=3", 9);
+    const auto coded = states("qadam:bits=8,bucket=64,start=3", 9), adam = states("average", 9);
+    for (std::size_t stage = 0; stage < 2; ++stage) {
+      EXPECT_NE(at9[stage][0], at3[stage][0]);
+      EXPECT_NE(at9[stage][1], at3[stage][1]);
+      EXPECT_EQ(at9[stage][2], at3[stage][2]);
+      EXPECT_EQ(coded[stage][2], at3[stage][2]);
+      EXPECT_NE(adam[stage][2], at3[stage][2]);
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ShadowMethodSimTest, testing::ValuesIn(kMethods));
 
 }  // namespace

@@ -43,7 +43,8 @@ void StageGroup::OpenStep(Peer* peer) {
   context.links = peer->links.get();
   context.method = method_;
   context.layout.assign(model.layout().begin(), model.layout().end());
-  context.parts = MakeParameterGroups(*peer->links, context.layout, model.shared_tensors());
+  context.parts =
+      MakeParameterGroups(peer->links.get(), false, context.layout, model.shared_tensors());
   context.final_after = FinalAfter(context.layout, model.weight_parts());
   context.units.units = model.units();
   for (std::size_t pass = 0; pass < model::kPasses; ++pass) {
