@@ -35,11 +35,10 @@ const StepAccount::Entry& StepAccount::At(std::uint32_t pipeline, std::uint32_t 
   return const_cast<StepAccount*>(this)->At(pipeline, stage);
 }
 
-void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& counting,
+void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged,
                         TimePoint now) {
-  SHOAL_CHECK(!counting.empty());
   step_ = step;
-  counting_ = counting;
+  judged_ = judged.empty() ? left_ : judged;
   began_ = last_ready_ = last_synced_ = now;
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
@@ -47,7 +46,7 @@ void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& co
 
 void StepAccount::GoOnWithout(std::uint32_t pipeline) {
   std::erase(left_, pipeline);
-  std::erase(counting_, pipeline);
+  std::erase(judged_, pipeline);
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }
@@ -130,7 +129,7 @@ double StepAccount::squared_norm() const {
 
 std::optional<std::uint32_t> StepAccount::disagreeing_stage() const {
   for (std::uint32_t s = 0; s < stages_; ++s) {
-    for (const std::uint32_t p : counting_) {
+    for (const std::uint32_t p : judged_) {
       if (!Agree(squared_norm_of(s), At(p, s).squared_norm)) return s;
     }
   }
@@ -144,15 +143,15 @@ double StepAccount::local_loss(std::uint32_t pipeline) const {
 
 std::vector<std::uint32_t> StepAccount::disagreeing(std::uint32_t stage) const {
   std::vector<std::uint32_t> differing;
-  for (const std::uint32_t reference : counting_) {
+  for (const std::uint32_t reference : judged_) {
     differing.clear();
-    for (const std::uint32_t p : counting_) {
+    for (const std::uint32_t p : judged_) {
       const double norm = At(reference, stage).squared_norm;
       if (!Agree(norm, At(p, stage).squared_norm)) differing.push_back(p);
     }
-    if (2 * differing.size() < counting_.size()) return differing;
+    if (2 * differing.size() < judged_.size()) return differing;
   }
-  return counting_;
+  return judged_;
 }
 
 std::vector<control::v1::StageTiming> StepAccount::timings() const {

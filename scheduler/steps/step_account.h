@@ -22,9 +22,8 @@ class StepAccount {
 
   // A plan of so many pipelines begins.
   void Reset(std::uint32_t pipelines);
-  // `counting`: pipelines that have micro-batches, in order; others only follow, and their norms
-  // say nothing: they may lack a part of their state.
-  void Begin(std::uint64_t step, const std::vector<std::uint32_t>& counting, TimePoint now);
+  // `judged`: pipelines whose norms are compared, in order; empty: all.
+  void Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged, TimePoint now);
   // A pipeline has left the plan: the others report the step in progress once more.
   void GoOnWithout(std::uint32_t pipeline);
   std::uint64_t step() const { return step_; }
@@ -48,16 +47,16 @@ class StepAccount {
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
-  // Sum over the stages, from the first pipeline that counts, in order of stage.
+  // Sum over the stages, from the first pipeline that is judged, in order of stage.
   double squared_norm() const;
-  // Of a stage, as the first pipeline that counts reports it.
-  double squared_norm_of(std::uint32_t stage) const { return At(counting_[0], stage).squared_norm; }
+  // Of a stage, as the first pipeline that is judged reports it.
+  double squared_norm_of(std::uint32_t stage) const { return At(judged_[0], stage).squared_norm; }
   // Mean loss of a pipeline's labels; it must have some.
   double local_loss(std::uint32_t pipeline) const;
-  bool counts(std::uint32_t pipeline) const {
-    return std::ranges::binary_search(counting_, pipeline);
+  bool judges(std::uint32_t pipeline) const {
+    return std::ranges::binary_search(judged_, pipeline);
   }
-  // Pipelines that count, whose norm of a stage is not that of more than half of these; all of
+  // Pipelines that are judged, whose norm of a stage is not that of more than half of these; all of
   // them, where no such half is.
   std::vector<std::uint32_t> disagreeing(std::uint32_t stage) const;
   // A stage whose members report different norms (their summed gradients differ).
@@ -89,8 +88,8 @@ class StepAccount {
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;
   std::vector<Entry> entries_;  // by pipeline, then stage
-  // Pipelines that have not left, and those of them that count, in order.
-  std::vector<std::uint32_t> left_, counting_;
+  // Pipelines that have not left, and those of them that are judged, in order.
+  std::vector<std::uint32_t> left_, judged_;
 };
 
 }  // namespace shoal::scheduler

@@ -32,6 +32,13 @@ bool MayAmend(const RunConfig& config) {
          (*codec)->stateful() == nullptr;
 }
 
+// Whether members that only follow report the norms of those that count. Momenta are scaled by what
+// these lack a part of, perhaps.
+bool AnyNormIsTheSame(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return method.ok() && !method->traits.serves_one;
+}
+
 }  // namespace
 
 TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
@@ -46,6 +53,7 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
       uploads_(*uploads),
       reaction_(*reaction),
       amends_(MayAmend(config)),
+      judges_all_(AnyNormIsTheSame(config)),
       account_(config.stages),
       stage_choice_(config.replica_method, config.stages, config.pipelines),
       line_rates_(config.pipelines, config.stages),
@@ -83,7 +91,9 @@ void TrainingSteps::Begin() {
 }
 
 void TrainingSteps::BeginStep() {
-  account_.Begin(history_.step(), counting_.At(history_.step()), reaction_.now());
+  const Pipelines all;
+  account_.Begin(history_.step(), judges_all_ ? all : counting_.At(history_.step()),
+                 reaction_.now());
   reduced_ = false;
   lost_.clear();
 }
@@ -238,7 +248,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
   if (!std::isfinite(done.squared_norm())) {
     NoteLost(member);
   } else if (const auto misfit = values_.Norm(member, decision_.sync, done);
-             misfit && account_.counts(pipeline)) {
+             misfit && account_.judges(pipeline)) {
     return Refuse(*misfit);
   }
   const auto stage = static_cast<std::uint32_t>(member.stage);

@@ -94,6 +94,7 @@ class TrainingSteps {
   CheckpointUploads& uploads_;
   Reaction& reaction_;
   const bool amends_;              // by replica method and codecs
+  const bool judges_all_;          // norms of who only follows, too
   std::uint32_t local_steps_ = 0;  // between the plan's pipelines; 0: none
   std::optional<dataset::Sampler> sampler_;
 

@@ -24,7 +24,7 @@ control::v1::StepReady Ready(std::uint64_t labels, double loss, double forward_m
 TEST(StepAccountTest, WithoutAPipelineTheOthersReportOnceMore) {
   StepAccount account(1, 3);
   const TimePoint start{std::chrono::seconds(1)};
-  account.Begin(4, {0, 1, 2}, start);
+  account.Begin(4, {}, start);
   for (std::uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(account.AddReady(p, 0, Ready(5, 1, 1), start));
   EXPECT_TRUE(account.AddSynced(0, 0, 3, start));
   account.GoOnWithout(0);
@@ -47,7 +47,7 @@ TEST(StepAccountTest, WithoutAPipelineTheOthersReportOnceMore) {
 TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   StepAccount account(2, 2);
   const TimePoint start{std::chrono::seconds(1)};
-  account.Begin(4, {0, 1}, start);
+  account.Begin(4, {}, start);
   EXPECT_TRUE(account.AddReady(0, 0, Ready(100, 100, 3), start));
   EXPECT_FALSE(account.AddReady(0, 0, Ready(100, 100, 3), start));
   EXPECT_TRUE(account.AddReady(0, 1, Ready(5, 2.5, 4), start));
@@ -82,14 +82,14 @@ TEST(StepAccountTest, HeldOutLossIsTheMeanOverThePipelinesLabels) {
     return report;
   };
   StepAccount account(2, 2);
-  account.Begin(0, {0, 1}, {});
+  account.Begin(0, {}, {});
   account.AddReady(0, 0, ready(9, 90), {});  // not the last stage
   EXPECT_FALSE(account.held_out_loss().has_value());
   account.AddReady(0, 1, ready(10, 20), {});
   account.AddReady(1, 1, ready(30, 120), {});
   ASSERT_TRUE(account.held_out_loss().has_value());
   EXPECT_DOUBLE_EQ(*account.held_out_loss(), 3.5);
-  account.Begin(1, {0, 1}, {});
+  account.Begin(1, {}, {});
   EXPECT_FALSE(account.held_out_loss().has_value()) << "each step anew";
   account.AddReady(1, 1, ready(0, std::numeric_limits<double>::quiet_NaN()), {});
   ASSERT_TRUE(account.held_out_loss().has_value());
@@ -98,7 +98,7 @@ TEST(StepAccountTest, HeldOutLossIsTheMeanOverThePipelinesLabels) {
 
 TEST(StepAccountTest, FindsTheDisagreeingStage) {
   StepAccount account(2, 2);
-  account.Begin(0, {0, 1}, {});
+  account.Begin(0, {}, {});
   account.AddSynced(0, 0, 1, {});
   account.AddSynced(1, 0, 1, {});
   account.AddSynced(0, 1, 1, {});
@@ -107,11 +107,11 @@ TEST(StepAccountTest, FindsTheDisagreeingStage) {
 }
 
 // A member that only follows may lack a part of what its norm is of.
-TEST(StepAccountTest, NormsOfPipelinesThatOnlyFollowSayNothing) {
+TEST(StepAccountTest, NormsOfPipelinesThatAreNotJudgedSayNothing) {
   StepAccount account(1, 4);
   account.Begin(0, {1, 2, 3}, {});
-  EXPECT_FALSE(account.counts(0));
-  EXPECT_TRUE(account.counts(3));
+  EXPECT_FALSE(account.judges(0));
+  EXPECT_TRUE(account.judges(3));
   account.AddSynced(0, 0, 5, {});
   for (const std::uint32_t p : {1u, 2u, 3u}) account.AddSynced(p, 0, 9, {});
   EXPECT_TRUE(account.all_synced());
