@@ -37,6 +37,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Duration kPoll = std::chrono::milliseconds(50);
+// Each answer holds the losses of all steps, and there may be ten thousands.
+constexpr Duration kCalmPoll = std::chrono::seconds(1);
 constexpr double kStuckSeconds = 120;  // without a step
 constexpr double kStartSeconds = 20;   // of a process
 constexpr Duration kHeartbeats = std::chrono::seconds(3);
@@ -90,15 +92,16 @@ class ChaosRun {
     if (options_.pipelines > 1) report_.tolerance = kLossTolerance;
     DemoSwarm swarm(directory_);
     SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_, peers_, *machines_));
-    SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, 2));
-    Status faults = Disturb(&swarm);
-    if (!faults.ok()) report_.trouble = faults.message();
+    SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, 2, kPoll));
+    Trouble(Disturb(&swarm));
     if (g_interrupted != 0) return Cancelled("interrupted");
     if (const auto progress = swarm.Progress(); progress.ok()) report_.losses = progress->losses;
     report_.holdings = leaks_.Changes();
     swarm.Stop();
     SHOAL_RETURN_IF_ERROR(Audit());
-    SHOAL_RETURN_IF_ERROR(Compare());
+    // What was found before is told also where the comparison came to nothing.
+    Trouble(Compare());
+    if (g_interrupted != 0) return Cancelled("interrupted");
     if (report_.Held() && options_.directory.empty()) {
       Clear();
       report_.directory.clear();
@@ -199,16 +202,31 @@ class ChaosRun {
     return swarm->Start(run, {machines.Prefix(0), {}}, launches);
   }
 
-  Status WaitForStep(DemoSwarm* swarm, std::uint64_t step) {
-    const TimePoint start = SystemClock().Now();
+  void Trouble(const Status& status) {
+    if (status.ok()) return;
+    report_.trouble += (report_.trouble.empty() ? "" : "; ") + status.message();
+  }
+
+  // Until `swarm` has done `step` steps. A scheduler that is slow to answer is asked again; only
+  // one without a further step for kStuckSeconds is given up.
+  Status WaitForStep(DemoSwarm* swarm, std::uint64_t step, Duration poll) {
+    TimePoint moved = SystemClock().Now();
+    std::uint64_t reached = 0;
+    std::string last = "nothing yet";
     while (g_interrupted == 0) {
       SHOAL_RETURN_IF_ERROR(swarm->CheckAlive());
-      SHOAL_ASSIGN_OR_RETURN(const RunProgress now, swarm->Progress());
-      if (now.step >= step) return Status::Ok();
-      if (Seconds(SystemClock().Now() - start) > kStuckSeconds + static_cast<double>(step)) {
-        return DeadlineExceeded("the swarm does not train: " + now.state + ", " + now.reason);
+      const auto now = swarm->Progress();
+      if (now.ok() && now->step >= step) return Status::Ok();
+      if (now.ok() && now->step > reached) {
+        reached = now->step;
+        moved = SystemClock().Now();
       }
-      std::this_thread::sleep_for(kPoll);
+      last = now.ok() ? now->state + ", " + now->reason : now.status().message();
+      if (Seconds(SystemClock().Now() - moved) > kStuckSeconds) {
+        return DeadlineExceeded("the swarm did not get beyond step " + std::to_string(reached) +
+                                " of " + std::to_string(step) + "; its scheduler says: " + last);
+      }
+      std::this_thread::sleep_for(poll);
     }
     return Cancelled("interrupted");
   }
@@ -370,13 +388,15 @@ class ChaosRun {
     SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_ + "/calm",
                                 std::size_t{options_.stages} * options_.pipelines,
                                 *ChaosMachines::Make({})));
-    SHOAL_RETURN_IF_ERROR(WaitForStep(&swarm, steps));
+    const Status waited = WaitForStep(&swarm, steps, kCalmPoll);
+    // As far as it came.
     SHOAL_ASSIGN_OR_RETURN(const RunProgress calm, swarm.Progress());
     for (std::size_t t = 0; t < std::min(steps, calm.losses.size()); ++t) {
       const double off = std::abs(calm.losses[t] - report_.losses[t]);
       if (off <= report_.tolerance * calm.losses[t]) ++report_.equal_losses;
     }
-    return Status::Ok();
+    report_.compared_losses = std::min(steps, calm.losses.size());
+    return waited.WithContext("the undisturbed run");
   }
 
   const ChaosOptions& options_;

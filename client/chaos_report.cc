@@ -104,7 +104,10 @@ void PrintChaos(const ChaosReport& report) {
   const std::string losses =
       std::to_string(report.equal_losses) + " of " + std::to_string(report.losses.size()) +
       " losses equal those of the undisturbed run " +
-      (report.tolerance > 0 ? "to " + Scientific(report.tolerance) : std::string("to the bit"));
+      (report.tolerance > 0 ? "to " + Scientific(report.tolerance) : std::string("to the bit")) +
+      (report.compared_losses == report.losses.size()
+           ? ""
+           : " (it did " + std::to_string(report.compared_losses) + " steps)");
   std::cout << (report.equal_losses == report.losses.size() ? Green(losses) : Red(losses)) << "\n";
   std::cout << (report.ledger_right ? Green("every sample was counted once (shoal swarm audit)")
                                     : Red("the ledger is wrong: shoal swarm audit says where"))
@@ -131,6 +134,7 @@ void PrintChaosJson(const ChaosOptions& options, const ChaosReport& report) {
                       {"pipelines", options.pipelines},
                       {"spares", options.spares},
                       {"steps", report.losses.size()},
+                      {"comparedLosses", report.compared_losses},
                       {"equalLosses", report.equal_losses},
                       {"ledgerRight", report.ledger_right},
                       {"trouble", report.trouble},

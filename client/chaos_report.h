@@ -17,13 +17,14 @@ namespace shoal::client {
 
 struct ChaosReport {
   std::vector<FaultCost> faults;
-  std::vector<double> losses;    // of the disturbed run, by step
-  std::size_t equal_losses = 0;  // of them, to those of the undisturbed run
-  bool ledger_right = false;     // every sample was counted once (shoal swarm audit)
-  double tolerance = 0;          // relative, within which they count as equal; 0: to the bit
-  std::string trouble;           // why it ended early; empty: it did not
-  std::string directory;         // with all logs; empty: removed
-  bool may_lose = false;         // stages have one member each
+  std::vector<double> losses;       // of the disturbed run, by step
+  std::size_t compared_losses = 0;  // of them, with those of the undisturbed run
+  std::size_t equal_losses = 0;     // of those compared
+  bool ledger_right = false;        // every sample was counted once (shoal swarm audit)
+  double tolerance = 0;             // relative, within which they count as equal; 0: to the bit
+  std::string trouble;              // why it ended early; empty: it did not
+  std::string directory;            // with all logs; empty: removed
+  bool may_lose = false;            // stages have one member each
   std::uint64_t samples_per_step = 0;
   std::map<std::string, std::string>
       skipped;                           // kinds of faults that are not possible here, and why

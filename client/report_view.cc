@@ -170,6 +170,8 @@ std::string EntryText(const Json& entry) {
     return std::to_string(Whole(entry, "generation")) + " before step " + step + ": " + reason;
   }
   if (kind == "scheduler") return "started again";
+  if (kind == "continued")
+    return "step " + step + ": the peers had gone on with it, nothing is lost";
   if (kind == "restored") return "the checkpoint of step " + step + ", from a copy of the run";
   std::string text = At(entry, "peer").is_string() ? PeerText(entry) : "";
   if (!reason.empty()) text += (text.empty() ? "" : ": ") + reason;

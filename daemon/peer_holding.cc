@@ -18,8 +18,14 @@ constexpr Duration kUploadAskedWithin = std::chrono::seconds(2);
 
 // What the scheduler may not know, if it was started again.
 void PeerNode::AddHeld(control::v1::Held* held) const {
+  const std::optional<pipeline::StepInProgress> at = stage_->in_progress();
   held->set_generation(stage_->plan().generation());
-  held->set_step(*stage_->held());
+  held->set_step(at ? at->applied : *stage_->held());
+  if (at) {
+    held->set_runs(true);
+    held->set_planned(at->planned);
+    held->set_config_hash(stage_->plan().config_hash());
+  }
   held->set_pipeline(stage_->position().pipeline());
   held->set_stage(stage_->position().stage());
   held->set_synced(stage_->synced());
@@ -68,6 +74,22 @@ bool PeerNode::Closes() const {
   return awaits_request_ || (stage_ && stage_->closing()) || (offer_ && offer_->busy());
 }
 
+// Without a scheduler the step at hand goes on to the end of its micro-batches, which need none.
+// One that is started again goes on with it if all members do.
+void PeerNode::GoOnAlone() {
+  SHOAL_ASSERT_ON(*control_);
+  if (!stage_->goes_on()) return HoldStage();
+  SHOAL_LOG(kInfo, "daemon", "stage.goes_on", {"generation", stage_->plan().generation()});
+  LetGoLater();
+}
+
+void PeerNode::OnGoOn() {
+  SHOAL_ASSERT_ON(*control_);
+  hold_until_.reset();
+  if (state_ == PeerState::kWaiting && stage_->goes_on()) ChangeState(PeerState::kTraining, "");
+  stage_->TellAgain();
+}
+
 // The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One
 // that says nothing does not keep it for good.
 void PeerNode::HoldStage() {
@@ -75,7 +97,15 @@ void PeerNode::HoldStage() {
   hub_->Admit({});
   samples_per_second_ = 0;
   stage_->Hold();
+  LetGoLater();
+}
+
+void PeerNode::LetGoLater() {
+  SHOAL_ASSERT_ON(*control_);
+  if (hold_until_) return;
+  hold_until_ = control_->clock().Now() + kHoldMax;
   control_->PostAfter("daemon.hold", kHoldMax, [this, generation = stage_->plan().generation()] {
+    if (!hold_until_ || control_->clock().Now() < *hold_until_) return;
     const bool held = stage_ && stage_->plan().generation() == generation &&
                       state_ != PeerState::kSyncing && state_ != PeerState::kTraining;
     if (!held || stage_->closing()) return;

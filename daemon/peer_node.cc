@@ -126,8 +126,8 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(rests());
-  if (stage_ && stage_->held() && !stage_->shadow() && !stage_->prepares())
-    AddHeld(hello->mutable_held());
+  const bool holds = stage_ && (stage_->held() || stage_->in_progress());
+  if (holds && !stage_->shadow() && !stage_->prepares()) AddHeld(hello->mutable_held());
   return message;
 }
 
@@ -157,11 +157,13 @@ void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
   if (handover_ != Handover::kNone || (stage_ && stage_->prepares())) EndStage();
   if (stage_) {
     stage_->OnDisconnected();
-    HoldStage();
+    GoOnAlone();
   }
   FinishHandover();  // there is nobody to hand over to
+  const bool goes_on = stage_ && stage_->goes_on();
   ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
-                                       "); next try in " + FormatDuration(retry_in));
+                                       "); next try in " + FormatDuration(retry_in) +
+                                       (goes_on ? "; the step at hand goes on" : ""));
   SHOAL_LOG(kWarning, "daemon", "scheduler.lost", {"reason", status.message()},
             {"next_try_in", FormatDuration(retry_in)});
 }
@@ -224,6 +226,8 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
     stage_->OnReduce(message.reduce());
   } else if (message.has_apply() && message.apply().generation() == generation) {
     OnApply(message.apply());
+  } else if (message.has_go_on() && message.go_on().generation() == generation) {
+    OnGoOn();
   }
 }
 
@@ -257,6 +261,7 @@ void PeerNode::OnPlan(const control::v1::Plan& plan) {
     return;
   }
   hub_->Admit(peers);
+  hold_until_.reset();
   ChangeState(PeerState::kSyncing, "");
   last_apply_ = TimePoint{};
   StageHost::Owner* const owner = this;
@@ -308,6 +313,8 @@ void PeerNode::OnStageState(PeerState state, const std::string& reason) {
   SHOAL_ASSERT_ON(*control_);
   // A failed stage waits for the scheduler's abort; a late report must not revive it.
   if (state_ == PeerState::kSyncing || state_ == PeerState::kTraining) ChangeState(state, reason);
+  // It went on alone, and nobody is there to say what becomes of it.
+  if (state_ == PeerState::kJoining && state == PeerState::kWaiting) HoldStage();
   if (state == PeerState::kTraining) link_trouble_.clear();
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -84,7 +85,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   // Which steps the stage holds.
   bool ReadyForHello() const override {
     SHOAL_ASSERT_ON(*control_);
-    return !stage_ || !stage_->settling();
+    return !stage_ || (!stage_->settling() && (!stage_->goes_on() || stage_->in_progress()));
   }
   void OnWelcome(const control::v1::Welcome& welcome) override;
   void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override;
@@ -123,6 +124,9 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   void OnRunStatus(const control::v1::RunStatus& status);
   void EndStage();
   void HoldStage();
+  void GoOnAlone();
+  void OnGoOn();
+  void LetGoLater();
   void AddHeld(control::v1::Held* held) const;
   void ChangeState(PeerState state, const std::string& reason);
   void SendHeartbeat(std::uint64_t round);
@@ -175,7 +179,8 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   std::string invite_text_;
   net::Invite invite_;
   bool paused_ = false;
-  std::string hang_;  // what of this machine hangs; empty: nothing
+  std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
+  std::string hang_;                     // what of this machine hangs; empty: nothing
   Handover handover_ = Handover::kNone;
   std::function<void()> handed_over_;  // of kStop
   std::string run_id_, run_name_;

@@ -33,7 +33,7 @@ bool CanChange(PeerState from, PeerState to) {
     case S::kStarting: return one_of({S::kIdle, S::kJoining});
     case S::kIdle: return one_of({S::kJoining});
     case S::kJoining: return one_of({S::kWaiting, S::kPaused, S::kSyncing, S::kIdle});
-    case S::kWaiting: return one_of({S::kSyncing, S::kJoining, S::kPaused});
+    case S::kWaiting: return one_of({S::kSyncing, S::kTraining, S::kJoining, S::kPaused});
     case S::kSyncing: return one_of({S::kTraining, S::kWaiting, S::kJoining, S::kPaused});
     case S::kTraining: return one_of({S::kWaiting, S::kSyncing, S::kJoining, S::kPaused});
     case S::kPaused: return one_of({S::kJoining, S::kWaiting});

@@ -245,6 +245,7 @@ void StageHost::OnReduce(const control::v1::Reduce& reduce) {
 void StageHost::OnApply(const control::v1::Apply& apply) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
+  last_ready_.reset();
   steps_.OnOrder(apply);
   last_apply_ = apply;
   last_apply_->clear_checkpoint();
@@ -326,7 +327,8 @@ void StageHost::TellReady() {
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
   SHOAL_ASSERT_ON(*resources_.control);
-  owner_->Tell(StepReadyMessage(plan_.generation(), ready));
+  last_ready_ = StepReadyMessage(plan_.generation(), ready);
+  owner_->Tell(*last_ready_);
 }
 
 void StageHost::OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) {
@@ -414,6 +416,22 @@ void StageHost::Hold() {
 void StageHost::OnDisconnected() {
   SHOAL_ASSERT_ON(*resources_.control);
   closing_.reset();
+}
+
+bool StageHost::goes_on() const {
+  SHOAL_ASSERT_ON(*resources_.control);
+  return runner_ != nullptr && !failed_ && !own_.shadow() && runner_->computes();
+}
+
+std::optional<pipeline::StepInProgress> StageHost::in_progress() const {
+  SHOAL_ASSERT_ON(*resources_.control);
+  return goes_on() ? runner_->in_progress() : std::nullopt;
+}
+
+void StageHost::TellAgain() {
+  SHOAL_ASSERT_ON(*resources_.control);
+  if (failed_ && last_failure_) return owner_->Tell(*last_failure_);
+  if (last_ready_) owner_->Tell(*last_ready_);
 }
 
 void StageHost::Settle() {
@@ -511,6 +529,7 @@ std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, 
   proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
   proto->set_ended(ended);
+  if (ended) last_failure_ = message;
   owner_->Tell(std::move(message));
   std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();
   owner_->OnLinkTrouble(text);
@@ -525,6 +544,7 @@ void StageHost::FailPlan(const Status& status) {
   control::v1::PlanFailed* proto = message.mutable_plan_failed();
   proto->set_generation(plan_.generation());
   proto->set_error(status.ToString());
+  last_failure_ = message;
   owner_->Tell(std::move(message));
   owner_->OnStageState(PeerState::kWaiting, status.ToString());
 }

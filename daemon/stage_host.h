@@ -92,6 +92,13 @@ class StageHost : private pipeline::StageRunner::Mediator {
   }
   // Nobody waits for what Close saves any more.
   void OnDisconnected();
+  // The scheduler is gone, and the stage goes on with the step at hand: it computes, and holds its
+  // whole state. It stays so until Hold, a failure, or an order to reduce.
+  bool goes_on() const;
+  // Of one that goes on; nothing: its model makes a step just now.
+  std::optional<pipeline::StepInProgress> in_progress() const;
+  // The scheduler is back, and goes on with the generation: says again what it may not have heard.
+  void TellAgain();
   // What it keeps; nothing: it does not know yet, or its weights are those of no step exactly.
   std::optional<std::uint64_t> held() const {
     SHOAL_ASSERT_ON(*resources_.control);
@@ -204,6 +211,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   };
   std::optional<Closing> closing_;
   std::optional<control::v1::Apply> last_apply_;
+  std::optional<control::v1::PeerMessage> last_ready_;  // of the step at hand
+  std::optional<control::v1::PeerMessage> last_failure_;
   bool settling_ = false;
   std::unique_ptr<StageHost> former_;  // until it has settled
   std::function<void()> on_settled_;   // once

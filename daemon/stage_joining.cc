@@ -55,6 +55,9 @@ void StageHost::StartInPlace(std::unique_ptr<StageHost> former) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (Status checked = CheckPlan(plan_); !checked.ok()) return FailPlan(checked);
   former_ = std::move(former);
+  // One that went on without a scheduler, as far as it came.
+  const bool on = former_ != nullptr && former_->runner_ != nullptr && !former_->held_;
+  if (on && !former_->settling_) former_->Hold();
   const bool settles = former_ != nullptr && former_->settling_ && !former_->held_;
   if (!settles) return GoOnWithFormer();
   // The plan came right behind the last step.

@@ -47,6 +47,11 @@ bool AwaitsScheduler(RunnerState state) {
          state == RunnerState::kSynced;
 }
 
+bool GoesOnAlone(RunnerState state) {
+  return state == RunnerState::kWaiting || state == RunnerState::kRunning ||
+         state == RunnerState::kReady || state == RunnerState::kApplying;
+}
+
 std::optional<Activity> ActivityOf(RunnerState state) {
   switch (state) {
     case RunnerState::kNew:

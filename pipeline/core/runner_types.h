@@ -97,6 +97,12 @@ struct StepReady {
   model::StepLoss evaluation;  // of the plan's evaluation, before the step; last stage only
 };
 
+// Where a runner is that goes on without orders.
+struct StepInProgress {
+  std::uint64_t applied = 0;  // steps in the model's weights: the step that it is at
+  std::uint64_t planned = 0;  // step of the first plan that it lacks
+};
+
 struct BoundaryChecksum {
   std::uint32_t boundary = 0;
   storage::BoundarySide side = storage::BoundarySide::kSender;

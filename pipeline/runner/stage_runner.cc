@@ -62,6 +62,15 @@ class Runner final : public StageRunner {
     SHOAL_ASSERT_ON(*resources_.control);
     return state_ == RunnerState::kSynced;
   }
+  bool computes() const override {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return !failed() && GoesOnAlone(state_);
+  }
+  std::optional<StepInProgress> in_progress() const override {
+    SHOAL_ASSERT_ON(*resources_.control);
+    if (!computes() || applying_.model_at_work() || !applying_.held().ok()) return std::nullopt;
+    return StepInProgress{*applying_.held(), plans_.planned()};
+  }
   replica::MissingValues missing_state() const override {
     SHOAL_ASSERT_ON(*resources_.control);
     return transfer_ ? transfer_->missing() : config_.missing.value_or(replica::MissingValues());
@@ -99,7 +108,6 @@ class Runner final : public StageRunner {
   void OnAmendedPlan(StepPlan plan);
   void ExtendStep(StepPlan plan);
   bool OnPeerLost(const Status& status, const PeerId& peer);
-  void OnEvaluationDone();
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
   void Reduced(double squared_norm);
@@ -112,7 +120,6 @@ class Runner final : public StageRunner {
   void CheckProgress();
   void CheckOperations();
   std::string Awaited(const PeerId** peer) const;
-  std::string AwaitedInStep(const PeerId** peer) const;
   std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
   const RunnerConfig config_;
@@ -220,7 +227,11 @@ void Runner::MakeCompute() {
       sample(),
       StepEvaluation::Resources{&generation_, resources_.compute, resources_.model, resources_.data,
                                 codecs_.home, codecs_.evaluation, &activity_},
-      previous_.get(), next_.get(), [this] { OnEvaluationDone(); });
+      previous_.get(), next_.get(), [this] {
+        if (failed()) return;
+        computes_ = true;
+        compute_->StartStep(plan_);
+      });
 }
 
 void Runner::Start(const LinkTargets& targets) {
@@ -396,12 +407,6 @@ void Runner::MaybeStartStep() {
   if (!failed()) evaluation_->Start(plan_);
 }
 
-void Runner::OnEvaluationDone() {
-  if (failed()) return;
-  computes_ = true;
-  compute_->StartStep(plan_);
-}
-
 void Runner::OnMicroBatchesDone() {
   if (!local_norm_) return ReportReady(0);
   auto norm = [model = resources_.model] { return model->SquaredGradientNorm(1.0); };
@@ -559,21 +564,14 @@ void Runner::CheckProgress() {
 
 std::string Runner::Awaited(const PeerId** peer) const {
   *peer = nullptr;
-  switch (state_) {
-    case RunnerState::kOpening: return AwaitedAtLinkUp(peer);
-    case RunnerState::kRunning: return AwaitedInStep(peer);
-    default: break;
-  }
-  std::string awaited = replica_->Awaited(peer);
+  if (state_ == RunnerState::kOpening) return AwaitedAtLinkUp(peer);
+  const bool runs = state_ == RunnerState::kRunning;
+  if (runs && evaluation_->active()) return evaluation_->Awaited(peer);
+  std::string awaited = runs && replica_->gate() == nullptr ? "" : replica_->Awaited(peer);
   if (!awaited.empty()) return awaited;
+  if (runs) return compute_->Awaited(peer);
   return state_ == RunnerState::kReducing ? "this peer's model"
                                           : "this peer's optimizer or delta store";
-}
-
-std::string Runner::AwaitedInStep(const PeerId** peer) const {
-  if (evaluation_->active()) return evaluation_->Awaited(peer);
-  const std::string parameters = replica_->gate() != nullptr ? replica_->Awaited(peer) : "";
-  return parameters.empty() ? compute_->Awaited(peer) : parameters;
 }
 
 std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {

@@ -21,6 +21,8 @@ class StepPlans {
   explicit StepPlans(const RunnerConfig& config);
 
   bool empty() const { return plans_.empty(); }
+  // The step of the next plan to come.
+  std::uint64_t planned() const { return planned_; }
   // Whether the step waits here.
   bool Has(std::uint64_t step) const { return step < planned_ && step + plans_.size() >= planned_; }
   // The plan of the step behind the last one. Invalid argument: of another step, or not a plan of
@@ -38,7 +40,7 @@ class StepPlans {
  private:
   const RunnerConfig& config_;
   std::deque<StepPlan> plans_;
-  std::uint64_t planned_;  // step of the next plan to come
+  std::uint64_t planned_;
 };
 
 }  // namespace shoal::pipeline

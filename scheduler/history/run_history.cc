@@ -59,6 +59,12 @@ Status RunHistory::On(const GenerationEnded& event) {
   return Status::Ok();
 }
 
+Status RunHistory::On(const GenerationGoesOn& event) {
+  if (generation_ == 0) return DataLoss("a generation goes on before there is one");
+  if (event.step != step_) return DataLoss("a generation goes on at another step than the newest");
+  return Status::Ok();
+}
+
 Status RunHistory::On(const RunStarted&) {
   started_ = true;
   return Status::Ok();

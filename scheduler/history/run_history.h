@@ -74,6 +74,7 @@ class RunHistory {
   Status On(const SampleOrder& event);
   Status On(const RunStarted& event);
   Status On(const GenerationEnded& event);
+  Status On(const GenerationGoesOn& event);
   // What only tells a story.
   static Status On(const SchedulerStarted&) { return Status::Ok(); }
   static Status On(const MemberCame&) { return Status::Ok(); }

@@ -21,6 +21,7 @@ std::optional<RunState> NextState(RunState state, RunEvent event) {
       return std::nullopt;
     case RunState::kPaused:
       if (event == RunEvent::kPlanned) return RunState::kPreparing;
+      if (event == RunEvent::kGoesOn) return RunState::kTraining;
       if (event == RunEvent::kInterrupted) return RunState::kPaused;
       if (event == RunEvent::kCompleted) return RunState::kFinished;
       if (event == RunEvent::kImpossible) return RunState::kFailed;

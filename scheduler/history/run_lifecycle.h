@@ -14,6 +14,7 @@ std::string_view RunStateName(RunState state);
 enum class RunEvent {
   kPlanned,      // enough peers: a plan was sent
   kAllReady,     // every peer of the plan has its layers and links
+  kGoesOn,       // the scheduler was started again, and the generation has not ended
   kInterrupted,  // a peer was lost, a link broke, somebody ordered a pause
   kCompleted,    // the last checkpoint is whole
   kImpossible,   // this configuration cannot run

@@ -34,6 +34,7 @@ class Timeline {
   void On(const PlanMade& event);
   void On(const PipelinesCount& event);
   void On(const GenerationEnded& event);
+  void On(const GenerationGoesOn& event);
   void On(const LossesKnown& event);
   void On(const StepSkipped& event);
   void On(const CheckpointMade& event);
@@ -161,6 +162,11 @@ void Timeline::On(const GenerationEnded& event) {
   checkpoint_at_end_ = checkpoint_;
 }
 
+void Timeline::On(const GenerationGoesOn& event) {
+  New(Kind::kGoesOn).step = event.step;
+  running_ = true;
+}
+
 void Timeline::FirstStep() {
   Repair& repair = entries_[*stepless_].repair;
   stepless_.reset();
@@ -223,6 +229,7 @@ std::string_view TimelineKindName(TimelineEntry::Kind kind) {
     case Kind::kLeft: return "left";
     case Kind::kRepair: return "generation";
     case Kind::kCounting: return "counting";
+    case Kind::kGoesOn: return "continued";
     case Kind::kEnded: return "ended";
     case Kind::kSkipped: return "skipped";
     case Kind::kPaused: return "paused";

@@ -55,6 +55,7 @@ struct TimelineEntry {
     kLeft,       // the same, `text`: why
     kRepair,     // a generation began at `step`, the first one among them
     kCounting,   // from `step` on `pipelines` count; `text`: why fewer
+    kGoesOn,     // the generation in progress before the scheduler was started again, at `step`
     kEnded,      // repair.generation, after `step` applied steps, `text`: why
     kSkipped,    // `step`, `text`: whose gradient
     kPaused,     // `text`: why

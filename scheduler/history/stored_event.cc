@@ -72,6 +72,7 @@ Json ToJson(const GenerationEnded& e) {
   if (e.idle_ms) json["idle_ms"] = *e.idle_ms;
   return json;
 }
+Json ToJson(const GenerationGoesOn& e) { return {{"type", "goes_on"}, {"step", e.step}}; }
 Json ToJson(const LossesKnown& e) {
   return {{"type", "losses"}, {"first", e.first_step}, {"values", e.losses}};
 }
@@ -190,6 +191,7 @@ Result<StoredEvent> FromJson(const Json& json) {
   if (type == "plan") return PlanFrom(json);
   if (type == "counting") return CountingFrom(json);
   if (type == "ended") return EndedFrom(json);
+  if (type == "goes_on") return StoredEvent(GenerationGoesOn{number("step")});
   if (type == "losses") {
     LossesKnown known{number("first"), json.at("values").get<std::vector<double>>()};
     for (const double loss : known.losses) {

@@ -80,6 +80,11 @@ struct GenerationEnded {
   std::string cause;
   std::optional<std::uint64_t> idle_ms = {};  // since its last step; none: it made no step
 };
+// The scheduler was started again, and the newest generation had not ended: it goes on, after
+// `step` applied steps, all of whose losses are known.
+struct GenerationGoesOn {
+  std::uint64_t step = 0;
+};
 struct LossesKnown {
   std::uint64_t first_step = 0;
   std::vector<double> losses;  // finite
@@ -108,10 +113,10 @@ struct RunFinished {
   std::uint64_t steps = 0;
 };
 
-using StoredEvent =
-    std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame, MemberGone,
-                 PlanMade, PipelinesCount, GenerationEnded, LossesKnown, HeldOutMeasured,
-                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished, RunRestored>;
+using StoredEvent = std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame,
+                                 MemberGone, PlanMade, PipelinesCount, GenerationEnded, LossesKnown,
+                                 HeldOutMeasured, StepSkipped, CheckpointMade, RunHeld, RunReleased,
+                                 RunFinished, RunRestored, GenerationGoesOn>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

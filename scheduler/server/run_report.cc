@@ -186,6 +186,7 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
       break;
     case Kind::kPaused: json["reason"] = entry.text; break;
     case Kind::kRestored:
+    case Kind::kGoesOn:
     case Kind::kFinished: json["step"] = entry.step; break;
     case Kind::kBegan:
     case Kind::kScheduler:

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -335,8 +336,46 @@ void HeldSteps::Adopt(std::uint64_t step) {
   step_ = step;
 }
 
+// Nothing: one of them has ended its part, is at another step than the others, or was told
+// something else of what follows than this scheduler would do.
+std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
+  const std::vector<PeerId>& hosts = history_.hosts();
+  const PipelinesCount& counting = history_.counting();
+  if (hosts.empty() || history_.some_left() || history_.held()) return std::nullopt;
+  const std::size_t pipelines = hosts.size() / config_.stages;
+  const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;
+  const Member* const first = members_.Find(hosts.front());
+  if (!all || first == nullptr) return std::nullopt;
+  const InProgress at{first->held.step(), first->held.planned()};
+  if (at.step < std::max(history_.step(), counting.step) || at.step >= config_.steps ||
+      at.planned < at.step || at.planned > at.step + kStepPlansAhead) {
+    return std::nullopt;
+  }
+  const std::uint64_t config = PlanConfigHash(config_, pipelines);
+  for (const PeerId& host : hosts) {
+    const Member* const member = members_.Find(host);
+    if (member == nullptr || !member->wants_stage || !Counts(*member, at.step)) return std::nullopt;
+    const control::v1::Held& held = member->held;
+    if (!held.runs() || held.synced() || held.planned() != at.planned ||
+        held.config_hash() != config) {
+      return std::nullopt;
+    }
+  }
+  return at;
+}
+
+// Whether the generation does.
+bool HeldSteps::GoesOn() {
+  const std::optional<InProgress> at = AllAtWork();
+  if (!at || !TakeLosses(at->step)) return false;
+  SHOAL_LOG(kInfo, "scheduler", "steps.go_on", {"step", at->step}, {"planned", at->planned});
+  Adopt(at->step);
+  in_progress_ = at;
+  return true;
+}
+
 void HeldSteps::LookRestored() {
-  if (lifecycle_.state() != RunState::kPaused || !possible_) {
+  if (lifecycle_.state() != RunState::kPaused) {
     restored_ = false;
     phase_ = Phase::kNone;
     return;
@@ -349,8 +388,13 @@ void HeldSteps::LookRestored() {
   if (!any && !returning_since_ && !first) return;
   if (!returning_since_) returning_since_ = reaction_.now();
   const bool late = reaction_.now() - *returning_since_ >= kRestartGrace || !AwaitsHosts();
-  std::optional<std::uint64_t> step = StepOfReturned(true);
-  if (!step && late) step = StepOfReturned(false);
+  if (GoesOn()) {
+    restored_ = false;
+    phase_ = Phase::kNone;
+    return;
+  }
+  std::optional<std::uint64_t> step = possible_ ? StepOfReturned(true) : std::nullopt;
+  if (possible_ && !step && late) step = StepOfReturned(false);
   if (!step && !late) {  // said once, not with every event
     if (std::exchange(phase_, Phase::kAwaiting) == Phase::kNone) {
       lifecycle_.SetStepsFate(StepsFate::kAwaited, "");

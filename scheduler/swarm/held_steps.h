@@ -5,7 +5,10 @@
 // positions are held, the next generation goes on in place: nobody loads or sends anything. If at
 // least every stage is, it does so, too, where the replica method lets members come and go; else
 // the holders save a closing checkpoint. If not, peers get a moment to come back; then the run goes
-// back to its last checkpoint. Thread: control.
+// back to its last checkpoint.
+//
+// A scheduler that was started again goes on with the generation itself, whatever the method, if
+// all members still do. Thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
 #define SHOAL_SCHEDULER_SWARM_HELD_STEPS_H_
@@ -13,6 +16,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -46,6 +50,14 @@ class HeldSteps {
   // With any event: somebody may have come or gone.
   void Look();
 
+  // After a restart: where all members of the newest plan are, if its generation has not ended;
+  // said once, and adopted. The caller goes on with it.
+  struct InProgress {
+    std::uint64_t step = 0;     // that they are at
+    std::uint64_t planned = 0;  // they have the plans of the steps before
+  };
+  std::optional<InProgress> TakeInProgress() { return std::exchange(in_progress_, std::nullopt); }
+
   // Members of the newest plan with which a generation can go on in place; none: it cannot.
   std::vector<BoundPeer> Holders() const;
   // The applied steps that they hold.
@@ -71,6 +83,8 @@ class HeldSteps {
   std::set<PeerId> CatchUp();
   void Tell(const std::set<PeerId>& behind);
   void LookRestored();
+  std::optional<InProgress> AllAtWork() const;
+  bool GoesOn();
   std::optional<std::uint64_t> StepOfReturned(bool all) const;
   std::size_t PlacesLeft() const;
   bool HasLeft(std::uint32_t pipeline) const;
@@ -106,6 +120,7 @@ class HeldSteps {
   Tries tries_;
   bool restored_ = false;
   std::optional<TimePoint> returning_since_;  // after a restart
+  std::optional<InProgress> in_progress_;
 };
 
 }  // namespace shoal::scheduler

@@ -54,6 +54,13 @@ bool Lifecycle::Enter(RunEvent event) {
   return next.has_value();
 }
 
+bool Lifecycle::GoOn() {
+  if (!Enter(RunEvent::kGoesOn)) return false;
+  fate_ = StepsFate::kKept;
+  cause_final_ = true;
+  return true;
+}
+
 bool Lifecycle::Complete() {
   if (!Enter(RunEvent::kCompleted)) return false;
   ending_.reset();

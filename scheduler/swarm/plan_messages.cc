@@ -44,6 +44,11 @@ void FillConfig(const RunConfig& from, std::size_t pipelines, control::v1::RunCo
   to->set_checkpoint_keep(from.checkpoint_keep);
 }
 
+std::uint64_t HashOf(const control::v1::RunConfig& config) {
+  const std::string bytes = config.SerializeAsString();
+  return Checksum64(std::as_bytes(std::span(bytes)));
+}
+
 // In micro-batches of the usual size, if that is not too large for a frame, dealt out to the
 // pipelines that count in turns.
 void AddEvaluation(const RunConfig& config, const Pipelines& counting,
@@ -86,6 +91,7 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
   message.set_generation(generation);
   message.set_resume_step(resume_step);
   FillConfig(config, plan.size(), message.mutable_config());
+  message.set_config_hash(HashOf(message.config()));
   const std::vector<std::uint32_t>& sharing = config.sharing;
   for (std::uint32_t p = 0; p < plan.size(); ++p) {
     for (std::uint32_t s = 0; s < plan[p].size(); ++s) {
@@ -108,6 +114,12 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
     }
   }
   return message;
+}
+
+std::uint64_t PlanConfigHash(const RunConfig& config, std::size_t pipelines) {
+  control::v1::RunConfig message;
+  FillConfig(config, pipelines, &message);
+  return HashOf(message);
 }
 
 std::vector<control::v1::ArtefactRef> ConstantArtefacts(const RunConfig& config,

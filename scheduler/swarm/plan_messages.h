@@ -25,6 +25,9 @@ namespace shoal::scheduler {
 // "layer.N", "head" (last stage).
 std::vector<std::string> StageParts(const RunConfig& config, std::uint32_t stage);
 
+// Of the configuration that a plan of so many pipelines tells: equal where that is.
+std::uint64_t PlanConfigHash(const RunConfig& config, std::size_t pipelines);
+
 // What every peer of the plan gets alike: configuration, positions, resume step.
 control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
                              std::uint64_t resume_step, const PlacementPlan& plan,

@@ -63,6 +63,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   faults_.Look();
   broken_.Look();
   held_.Look();
+  if (const auto at = held_.TakeInProgress()) GoOn(*at);
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
   const bool changed = lifecycle_.state() != before;
@@ -328,6 +329,22 @@ void SwarmStateImpl::SendPlan(bool in_place) {
     }
     reaction_.Send(member, std::move(message));
   }
+}
+
+// With the generation that was in progress when the scheduler before this one ended.
+void SwarmStateImpl::GoOn(const HeldSteps::InProgress& at) {
+  const bool entered = lifecycle_.GoOn();
+  SHOAL_CHECK(entered);
+  journal_.Record(GenerationGoesOn{at.step});
+  newcomers_.BeginGeneration(true);
+  uploads_.BeginGeneration(true);
+  applied_.BeginGeneration();
+  steps_.BeginGeneration();
+  control::v1::SchedulerMessage message;
+  message.mutable_go_on()->set_generation(history_.generation());
+  reaction_.SendEach(plan_.Hosts(), message);
+  for (const Member* const host : plan_.Hosts()) members_.Find(host->peer)->told_plan = true;
+  steps_.GoOn(at.planned);
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {

@@ -81,6 +81,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   std::optional<PlacementPlan> PlanFromCheckpoint();
   void BeginGeneration(Regrouped plan, bool in_place);
   void SendPlan(bool in_place);
+  void GoOn(const HeldSteps::InProgress& at);
   void OnApplied(const Member& member, const control::v1::Applied& applied);
   void OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
   void OnInStep(const Member& member);

@@ -90,6 +90,14 @@ void TrainingSteps::Begin() {
   }
 }
 
+void TrainingSteps::GoOn(std::uint64_t planned) {
+  planned_ = planned;
+  BeginStep();
+  for (std::uint64_t step = planned; step < history_.step() + kStepPlansAhead; ++step) {
+    SendStepPlan(step);
+  }
+}
+
 void TrainingSteps::BeginStep() {
   const Pipelines all;
   account_.Begin(history_.step(), judges_all_ ? all : counting_.At(history_.step()),

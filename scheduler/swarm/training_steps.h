@@ -42,6 +42,8 @@ class TrainingSteps {
   void EndGeneration() { times_.Reset(); }
   // All members are ready: the first step.
   void Begin();
+  // Instead: the members are at work on a step, and have the plans of those before `planned`.
+  void GoOn(std::uint64_t planned);
   // Reports of a member of the plan.
   void OnReady(const Member& member, const control::v1::StepReady& ready);
   void OnSynced(const Member& member, const control::v1::SyncDone& done);

@@ -16,6 +16,7 @@ class ChaosTest(harness.SwarmTest):
         self.assertEqual(told["trouble"], "")
         self.assertGreater(len(told["faults"]), 2)
         self.assertGreater(told["steps"], 20)
+        self.assertEqual(told["comparedLosses"], told["steps"])
         self.assertEqual(told["equalLosses"], told["steps"])
         self.assertTrue(told["ledgerRight"])
         lost = 0

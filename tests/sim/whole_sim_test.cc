@@ -253,6 +253,38 @@ TEST(WholeSim, SlowStagesKeepTheirStepsWhenTheSchedulerIsStartedAgain) {
   ExpectLedgerRight(swarm);
 }
 
+// What the peers have plans for they compute while nobody leads, and the next scheduler goes on
+// with it, whatever the replica method: nothing of the step is done twice.
+TEST(WholeSim, AStepGoesOnWhileNobodyLeads) {
+  for (const char* const method : {"average", "qadam:bits=4", "marsit", "average:local_steps=4"}) {
+    SCOPED_TRACE(method);
+    WholeOptions options;
+    options.compute_ms = 3000;
+    options.steps = 9;
+    options.checkpoint_every = 100;
+    options.replica = method;
+    WholeSwarm swarm(options, Input());
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    std::vector<Duration> took;
+    TimePoint since{};
+    for (std::uint64_t step = 3; step < 7; ++step) {
+      ASSERT_TRUE(swarm.RunUntil([&] { return swarm.step() == step; }, std::chrono::hours(1)));
+      if (step > 3) took.push_back(swarm.now() - since);
+      since = swarm.now();
+      if (step != 5) continue;
+      swarm.RunFor(took.front() / 4);
+      swarm.KillScheduler();
+      swarm.RunFor(std::chrono::seconds(2));
+      swarm.StartScheduler();
+    }
+    EXPECT_LT(took.back(), took.front() + std::chrono::seconds(1));
+    EXPECT_EQ(swarm.View().generation, 1u);
+    ASSERT_TRUE(Finishes(&swarm, std::chrono::hours(1))) << swarm.View().reason;
+    ExpectLedgerRight(swarm);
+    ExpectCopiesEqual(swarm);
+  }
+}
+
 // The plan without the peer came between its farewell and its new hello, which then never went.
 TEST(WholeSim, APauseThatIsTakenBackAtOnceIsForgotten) {
   for (int ms = 0; ms < 400; ms += 20) {

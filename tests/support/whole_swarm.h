@@ -82,6 +82,7 @@ class WholeSwarm {
   // False: it did not come to hold within `limit`. A task that fails a check ends the test program.
   bool RunUntil(const std::function<bool()>& holds, Duration limit = std::chrono::minutes(5));
   void RunFor(Duration duration);
+  TimePoint now() const { return world_.Now(); }
   // Of a scheduler that lives.
   scheduler::RunView View() const;
   std::uint64_t step() const { return state_ ? View().step : 0; }

@@ -23,7 +23,7 @@ const std::map<std::string, std::set<std::string>> kChanges = {
     {"starting", {"idle", "joining", "draining", "stopped"}},
     {"idle", {"joining", "draining", "stopped"}},
     {"joining", {"waiting", "paused", "syncing", "idle", "draining", "stopped"}},
-    {"waiting", {"syncing", "joining", "paused", "draining", "stopped"}},
+    {"waiting", {"syncing", "training", "joining", "paused", "draining", "stopped"}},
     {"syncing", {"training", "waiting", "joining", "paused", "draining", "stopped"}},
     {"training", {"waiting", "syncing", "joining", "paused", "draining", "stopped"}},
     {"paused", {"joining", "waiting", "draining", "stopped"}},

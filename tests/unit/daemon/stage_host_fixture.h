@@ -173,14 +173,9 @@ class StageHostTest : public testing::Test {
     });
   }
 
-  // One whole step; the checksum of the weights after it.
-  std::uint64_t Step(std::uint64_t step) {
-    const std::uint64_t generation = RunOn(control_.get(), [this] {
-      owner_.told.clear();
-      return host_->plan().generation();
-    });
+  control::v1::StepPlan MakeStepPlan(std::uint64_t step) const {
     control::v1::StepPlan plan;
-    plan.set_generation(generation);
+    plan.set_generation(host_->plan().generation());
     plan.set_step(step);
     auto* pipeline = plan.add_pipelines();
     for (std::uint32_t index = 0; index < 2; ++index) {
@@ -189,16 +184,25 @@ class StageHostTest : public testing::Test {
       micro_batch->add_samples(step * 4 + index * 2);
       micro_batch->add_samples(step * 4 + index * 2 + 1);
     }
-    On([&] { host_->OnStepPlan(plan); });
+    return plan;
+  }
+  static control::v1::Reduce MakeReduce(std::uint64_t step) {
+    control::v1::Reduce reduce;
+    reduce.set_step(step);
+    reduce.add_pipelines(0);
+    return reduce;
+  }
+
+  // One whole step; the checksum of the weights after it.
+  std::uint64_t Step(std::uint64_t step) {
+    On([this] { owner_.told.clear(); });
+    On([&] { host_->OnStepPlan(MakeStepPlan(step)); });
     const control::v1::StepReady ready = WaitFor(PeerMessage::kStepReady).step_ready();
     EXPECT_EQ(ready.step(), step);
     EXPECT_EQ(ready.micro_batches(), 2u);
     EXPECT_EQ(ready.labels(), 4 * kRowTokens);
     EXPECT_NEAR(ready.loss_sum() / static_cast<double>(ready.labels()), std::log(kVocabulary), 0.5);
-    control::v1::Reduce reduce;
-    reduce.set_step(step);
-    reduce.add_pipelines(0);
-    On([&] { host_->OnReduce(reduce); });
+    On([&] { host_->OnReduce(MakeReduce(step)); });
     const control::v1::SyncDone done = WaitFor(PeerMessage::kSyncDone).sync_done();
     EXPECT_GT(done.squared_norm(), 0);
     control::v1::Apply apply;

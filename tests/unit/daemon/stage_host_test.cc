@@ -117,6 +117,38 @@ TEST_F(StageHostTest, WhatItHoldsIsSavedWhenTheGenerationEnds) {
   EXPECT_EQ(told, 2);
 }
 
+// Without a scheduler it computes the step at hand, and says to the next one what it said before.
+TEST_F(StageHostTest, GoesOnWithItsStepWithoutAScheduler) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  On([&] { EXPECT_FALSE(host_->goes_on()) << "it is being loaded"; });
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  On([&] {
+    EXPECT_TRUE(host_->goes_on());
+    EXPECT_EQ(host_->in_progress()->applied, 1u);
+    EXPECT_EQ(host_->in_progress()->planned, 1u);
+    owner_.told.clear();
+    host_->TellAgain();
+    EXPECT_TRUE(owner_.told.empty()) << "of the step before nothing is left to say";
+    host_->OnDisconnected();
+    host_->OnStepPlan(MakeStepPlan(1));
+  });
+  const std::string ready = WaitFor(PeerMessage::kStepReady).SerializeAsString();
+  On([&] {
+    EXPECT_EQ(host_->in_progress()->applied, 1u);
+    EXPECT_EQ(host_->in_progress()->planned, 2u);
+    owner_.told.clear();
+    host_->TellAgain();
+    ASSERT_EQ(owner_.told.size(), 1u);
+    EXPECT_EQ(owner_.told.front().SerializeAsString(), ready);
+    host_->OnReduce(MakeReduce(1));
+    EXPECT_FALSE(host_->goes_on()) << "what is exchanged ends with its group";
+    EXPECT_FALSE(host_->in_progress());
+  });
+  WaitFor(PeerMessage::kSyncDone);
+}
+
 TEST_F(StageHostTest, AStageThatIsNotLoadedCannotBeSaved) {
   owner_.connected = false;
   On([this] {

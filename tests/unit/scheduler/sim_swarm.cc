@@ -121,6 +121,10 @@ void SimSwarm::Connect(std::size_t index) {
   peer.prepared = -1;
   ++peer.preparations;
   peer.shadow = false;
+  // At work on a step, whoever has said so far that it is to end.
+  const bool runs = peer.stage >= 0 && !peer.shadow && !peer.synced && !peer.stops &&
+                    !peer.forgets && !peer.paused && !peer.plans.empty();
+  peer.holds = peer.holds || runs;
   if (!peer.holds) peer.stage = peer.pipeline = -1;
   if (peer.holds) {
     control::v1::Held* held = hello.mutable_hello()->mutable_held();
@@ -133,6 +137,9 @@ void SimSwarm::Connect(std::size_t index) {
     held->mutable_losses()->Add(peer.losses.end() - static_cast<std::ptrdiff_t>(told),
                                 peer.losses.end());
     held->set_synced(peer.synced);
+    held->set_runs(runs);
+    held->set_planned(peer.applied + peer.plans.size());
+    held->set_config_hash(peer.plan.config_hash());
     *held->mutable_last_apply() = peer.last_apply;
   }
   peer.working = true;  // nothing of the former plan
@@ -155,6 +162,7 @@ void SimSwarm::Kill(std::size_t index) {
   SimPeer& peer = Peer(index);
   if (!peer.alive) return;
   peer.alive = peer.holds = false;
+  peer.plans.clear();
   ++peer.epoch;
   At(Delay(50), [this, connection = peer.connection, life = scheduler_life_] {
     if (life == scheduler_life_) Feed(PeerDisconnected{connection, "connection reset"});
@@ -267,6 +275,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       Answer(peer, 30, done);
       return;
     }
+    case SchedulerMessage::kGoOn: OnGoOn(peer, message.go_on()); return;
     case SchedulerMessage::kPrepare: OnPrepare(peer, message.prepare()); return;
     case SchedulerMessage::kApply: OnApply(peer, message.apply()); return;
     case SchedulerMessage::kAbort: OnAbort(peer, message.abort()); return;
@@ -454,9 +463,19 @@ void SimSwarm::OnApply(SimPeer* peer, const control::v1::Apply& apply) {
   Work(peer);
 }
 
+// What it computed is done, or goes on; it says so again.
+void SimSwarm::OnGoOn(SimPeer* peer, const control::v1::GoOn& go_on) {
+  EXPECT_EQ(go_on.generation(), peer->generation);
+  EXPECT_TRUE(peer->stage >= 0 && !peer->synced && !peer->plans.empty()) << peer->name;
+  ++peer->gone_on;
+  peer->working = false;
+  Work(peer);
+}
+
 void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
   peer->last_abort = abort.reason();
   ++peer->epoch;
+  peer->plans.clear();
   peer->working = true;  // until the next plan
   peer->holds = abort.generation() == peer->generation && abort.hold_step() > 0;
   if (!peer->holds) {

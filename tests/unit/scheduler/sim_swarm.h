@@ -55,6 +55,8 @@ struct SimPeer {
   int prepared = -1;                         // stage
   bool shadow = false;                       // it does not hold its stage yet
   bool corrupt = false;                      // what it gets from its group it gets wrong
+  bool stops = false;                        // its stage, as soon as the scheduler is gone
+  std::uint64_t gone_on = 0;                 // times that a scheduler went on with the generation
   bool synced = false;
   std::uint32_t agreed = 0;  // amendment of the plan whose gradients it agreed on last
   control::v1::Apply last_apply;
@@ -132,6 +134,7 @@ class SimSwarm {
   void OnPlan(SimPeer* peer, const control::v1::Plan& plan);
   void OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan);
   void OnAbort(SimPeer* peer, const control::v1::Abort& abort);
+  void OnGoOn(SimPeer* peer, const control::v1::GoOn& go_on);
   void Save(SimPeer* peer, std::uint64_t step);
   void Prune();
   void Want(const control::v1::ArtefactRef& file);

@@ -180,6 +180,7 @@ TEST(KeptStepsTest, WhatBecomesOfStepsGoesByTheMethod) {
 // ---- the scheduler is started again
 
 TEST(KeptStepsTest, AfterARestartOfTheSchedulerPeersGoOnInPlace) {
+  int went_on = 0;  // with the generation itself: nobody had come to the end of the step
   for (std::uint64_t seed = 340; seed < 380; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -195,11 +196,76 @@ TEST(KeptStepsTest, AfterARestartOfTheSchedulerPeersGoOnInPlace) {
     ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(1)));
     const RunView after = swarm.View();
     EXPECT_EQ(after.step, held);
-    EXPECT_TRUE(swarm.Peer(0).plan.in_place());
+    went_on += after.generation == before.generation ? 1 : 0;
+    EXPECT_TRUE(after.generation == before.generation || swarm.Peer(0).plan.in_place());
     EXPECT_TRUE(swarm.Peer(0).closings.empty());
     for (std::size_t t = 0; t < std::min(after.losses.size(), before.losses.size()); ++t) {
       EXPECT_EQ(after.losses[t], before.losses[t]) << t;
     }
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+  }
+  EXPECT_GT(went_on, 5);
+  EXPECT_LT(went_on, 35);
+}
+
+// Whatever the method: nobody has to hold or save anything. The step at hand is not begun anew.
+TEST(KeptStepsTest, AGenerationOutlivesItsScheduler) {
+  for (const char* const method :
+       {"average", "qadam:bits=4", "marsit", "qsdp", "average:local_steps=8"}) {
+    SCOPED_TRACE(method);
+    RunConfig config = SimConfig(2, 2);
+    config.replica_method = method;
+    SimSwarm swarm(config, 385);
+    for (int i = 0; i < 5; ++i) swarm.AddPeer();
+    for (const std::uint64_t step : {0u, 4u, 7u, 21u}) {
+      ASSERT_TRUE(swarm.RunUntil([&] {
+        bool all = swarm.View().state == RunState::kTraining && swarm.View().step == step;
+        for (std::size_t i = 0; i < 5; ++i) {
+          const SimPeer& peer = swarm.Peer(i);
+          all = all && (peer.stage < 0 || (peer.applied == step && peer.plans.contains(step + 2)));
+        }
+        return all;
+      })) << step;
+      swarm.RestartScheduler(true);
+      ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(20)));
+      EXPECT_EQ(swarm.View().step, step);
+    }
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    for (std::size_t i = 0; i < 5; ++i) {
+      EXPECT_EQ(swarm.Peer(i).gone_on, swarm.Peer(i).stage < 0 ? 0u : 4u) << i;
+    }
+    EXPECT_EQ(swarm.View().generation, 1u);
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+    EXPECT_EQ(swarm.View().m_mismatches, 0u);
+  }
+}
+
+// A step that was to be reduced is begun anew, as is one that a member cannot go on with, or that
+// the new scheduler would do otherwise.
+TEST(KeptStepsTest, AGenerationEndsWithItsSchedulerWhereAMemberCannotGoOn) {
+  enum class Why { kStops, kPlanned, kConfig, kPaused, kStep };
+  for (const Why why : {Why::kStops, Why::kPlanned, Why::kConfig, Why::kPaused, Why::kStep}) {
+    SCOPED_TRACE(static_cast<int>(why));
+    SimSwarm swarm(SimConfig(2, 2), 386);
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] {
+      bool all = swarm.View().step == 12;
+      for (std::size_t i = 0; i < 4; ++i) all = all && swarm.Peer(i).plans.contains(14);
+      return all;
+    }));
+    SimPeer& one = swarm.Peer(1);
+    one.stops = why == Why::kStops;
+    one.paused = why == Why::kPaused;
+    if (why == Why::kPlanned) one.plans.erase(14);
+    if (why == Why::kStep) one.plans.erase(12), ++one.applied, one.losses.push_back(swarm.Loss(12));
+    if (why == Why::kConfig) one.plan.set_config_hash(one.plan.config_hash() + 1);
+    swarm.RestartScheduler(true);
+    ASSERT_TRUE(
+        swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::minutes(1)));
+    EXPECT_EQ(swarm.View().step, 12u);
+    EXPECT_EQ(swarm.Peer(0).gone_on, 0u);
+    one.paused = false;
     ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
     EXPECT_EQ(swarm.View().losses.size(), 30u);
   }

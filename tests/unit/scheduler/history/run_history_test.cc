@@ -51,6 +51,18 @@ TEST(RunHistory, TheOrderOfSamplesIsConstant) {
   EXPECT_EQ(history.sample_order()->seed, 1u);
 }
 
+TEST(RunHistory, AGenerationGoesOnAtTheNewestStep) {
+  RunHistory history = Begun();
+  EXPECT_EQ(history.Apply(GenerationGoesOn{0}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(PlanMade{1, 0}).ok());
+  history.AddLoss(2);
+  EXPECT_EQ(history.Apply(GenerationGoesOn{0}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(history.Apply(GenerationGoesOn{2}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(GenerationGoesOn{1}).ok());
+  EXPECT_EQ(history.step(), 1u);
+  EXPECT_EQ(history.losses().size(), 1u);
+}
+
 TEST(RunHistory, TheEndOfAGenerationChangesNothing) {
   RunHistory history = Begun();
   history.AddLoss(2);

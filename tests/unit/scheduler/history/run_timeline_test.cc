@@ -55,6 +55,21 @@ TEST(RunTimeline, TellsInOrderWhatHappened) {
   EXPECT_EQ(entries[7].repair.generation, 1u);
 }
 
+// What is known of its steps' times goes on as if the scheduler had not died.
+TEST(RunTimeline, AGenerationGoesOnBehindARestart) {
+  const auto entries = MakeTimeline(
+      Stamped({PlanMade{1, 0, Hosts({1})}, Losses(0, 3), SchedulerStarted{}, Losses(3, 1),
+               GenerationGoesOn{4}, Losses(4, 2), GenerationEnded{6, "why", 500},
+               PlanMade{2, 6, Hosts({1})}, Losses(6, 1)}),
+      1);
+  ASSERT_EQ(entries.size(), 5u);
+  EXPECT_EQ(entries[2].kind, Kind::kGoesOn);
+  EXPECT_EQ(entries[2].step, 4u);
+  EXPECT_EQ(entries[3].kind, Kind::kEnded);
+  EXPECT_EQ(entries[4].repair.steps_before, StepsBefore::kKept);
+  EXPECT_EQ(entries[4].repair.seconds_without_step, 2.5);
+}
+
 TEST(RunTimeline, TellsWhatBecameOfTheSteps) {
   const auto fate = [](std::initializer_list<StoredEvent> events) {
     const auto last = Repairs(Stamped(events)).back().repair;

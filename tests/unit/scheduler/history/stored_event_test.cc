@@ -39,6 +39,7 @@ TEST(StoredEventTest, FormIsPinned) {
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
       {PipelinesCount{22, {0, 2}, 25, "why"},
        R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
+      {GenerationGoesOn{21}, R"({"type":"goes_on","step":21})"},
       {GenerationEnded{21, "why"}, R"({"type":"ended","step":21,"cause":"why"})"},
       {GenerationEnded{21, "why", 350},
        R"({"type":"ended","step":21,"cause":"why","idle_ms":350})"},
