@@ -24,6 +24,7 @@ void PeerNode::AddHeld(control::v1::Held* held) const {
   if (at) {
     held->set_runs(true);
     held->set_planned(at->planned);
+    if (stage_->last_reduce()) *held->mutable_reduce() = *stage_->last_reduce();
     held->set_config_hash(stage_->plan().config_hash());
   }
   held->set_pipeline(stage_->position().pipeline());
@@ -74,8 +75,8 @@ bool PeerNode::Closes() const {
   return awaits_request_ || (stage_ && stage_->closing()) || (offer_ && offer_->busy());
 }
 
-// Without a scheduler the step at hand goes on to the end of its micro-batches, which need none.
-// One that is started again goes on with it if all members do.
+// Without a scheduler the step at hand goes on until an order is missing: to the end of its
+// micro-batches, or of its exchanges. One that is started again goes on with it if all members do.
 void PeerNode::GoOnAlone() {
   SHOAL_ASSERT_ON(*control_);
   if (!stage_->goes_on()) return HoldStage();

@@ -233,19 +233,25 @@ Status StageHost::StartRunner() {
 void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
+  if (plan.amendment() > 0) ForgetReports();
   runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config(), sharing_));
 }
 
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
+  if (last_reduce_ && last_reduce_->SerializeAsString() == reduce.SerializeAsString()) {
+    if (last_sync_) owner_->Tell(*last_sync_);
+    return;
+  }
+  last_reduce_ = reduce;
   runner_->OnReduce(ToReduceOrder(reduce));
 }
 
 void StageHost::OnApply(const control::v1::Apply& apply) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
-  last_ready_.reset();
+  ForgetReports();
   steps_.OnOrder(apply);
   last_apply_ = apply;
   last_apply_->clear_checkpoint();
@@ -260,7 +266,7 @@ bool StageHost::synced() const {
 
 void StageHost::ApplyHeld(const control::v1::Apply& apply) {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (!synced() || held() != apply.step()) return;
+  if (!synced() || (held_ && held() != apply.step())) return;
   last_apply_ = apply;
   runner_->OnApply(ToApplyOrder(apply));
   held_.reset();
@@ -333,8 +339,9 @@ void StageHost::OnStepReady(const pipeline::StepReady& ready) {
 
 void StageHost::OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) {
   SHOAL_ASSERT_ON(*resources_.control);
-  owner_->Tell(SyncDoneMessage(plan_.generation(), step, amendment, squared_norm,
-                               runner_->stats().exchange));
+  last_sync_ =
+      SyncDoneMessage(plan_.generation(), step, amendment, squared_norm, runner_->stats().exchange);
+  owner_->Tell(*last_sync_);
 }
 
 void StageHost::OnApplied(std::uint64_t step,
@@ -420,12 +427,18 @@ void StageHost::OnDisconnected() {
 
 bool StageHost::goes_on() const {
   SHOAL_ASSERT_ON(*resources_.control);
-  return runner_ != nullptr && !failed_ && !own_.shadow() && runner_->computes();
+  return runner_ != nullptr && !failed_ && !own_.shadow() && runner_->goes_on();
 }
 
 std::optional<pipeline::StepInProgress> StageHost::in_progress() const {
   SHOAL_ASSERT_ON(*resources_.control);
   return goes_on() ? runner_->in_progress() : std::nullopt;
+}
+
+void StageHost::ForgetReports() {
+  last_ready_.reset();
+  last_reduce_.reset();
+  last_sync_.reset();
 }
 
 void StageHost::TellAgain() {

@@ -92,12 +92,18 @@ class StageHost : private pipeline::StageRunner::Mediator {
   }
   // Nobody waits for what Close saves any more.
   void OnDisconnected();
-  // The scheduler is gone, and the stage goes on with the step at hand: it computes, and holds its
-  // whole state. It stays so until Hold, a failure, or an order to reduce.
+  // Without a scheduler, too, it goes on with the step at hand until an order is missing; it has
+  // its whole state. So until Hold, or a failure.
   bool goes_on() const;
   // Of one that goes on; nothing: its model makes a step just now.
   std::optional<pipeline::StepInProgress> in_progress() const;
-  // The scheduler is back, and goes on with the generation: says again what it may not have heard.
+  // The order to reduce the step at hand, if it was heard.
+  const std::optional<control::v1::Reduce>& last_reduce() const {
+    SHOAL_ASSERT_ON(*resources_.control);
+    return last_reduce_;
+  }
+  // The scheduler is back, and goes on with the generation: says again that the micro-batches are
+  // done, or why it cannot go on. The same order to reduce, when it comes again, is answered again.
   void TellAgain();
   // What it keeps; nothing: it does not know yet, or its weights are those of no step exactly.
   std::optional<std::uint64_t> held() const {
@@ -185,6 +191,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void TellCheckpoint(const Saved& saved, const Status& status);
   std::string TellLinkBroken(const Status& status, const PeerId& peer, bool ended);
   void FailPlan(const Status& status);
+  void ForgetReports();
   // Runs `task` on `executor`; its result reaches `then` on control if the host still lives.
   template <typename T>
   void Run(Executor* executor, const char* name, std::function<T()> task,
@@ -211,7 +218,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   };
   std::optional<Closing> closing_;
   std::optional<control::v1::Apply> last_apply_;
-  std::optional<control::v1::PeerMessage> last_ready_;  // of the step at hand
+  std::optional<control::v1::PeerMessage> last_ready_, last_sync_;  // of the step at hand
+  std::optional<control::v1::Reduce> last_reduce_;
   std::optional<control::v1::PeerMessage> last_failure_;
   bool settling_ = false;
   std::unique_ptr<StageHost> former_;  // until it has settled

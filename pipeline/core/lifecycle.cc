@@ -48,8 +48,7 @@ bool AwaitsScheduler(RunnerState state) {
 }
 
 bool GoesOnAlone(RunnerState state) {
-  return state == RunnerState::kWaiting || state == RunnerState::kRunning ||
-         state == RunnerState::kReady || state == RunnerState::kApplying;
+  return state != RunnerState::kNew && state != RunnerState::kOpening;
 }
 
 std::optional<Activity> ActivityOf(RunnerState state) {

@@ -44,8 +44,7 @@ std::string_view RunnerStateName(RunnerState state);
 std::optional<RunnerState> NextState(RunnerState state, RunnerEvent event);
 // Whether the next move is the scheduler's.
 bool AwaitsScheduler(RunnerState state);
-// Whether a runner in it goes on without an order, up to the end of a step's micro-batches, or has
-// come there.
+// Whether a runner in it has its links, and does what it can until an order is missing.
 bool GoesOnAlone(RunnerState state);
 // What the time in a state counts as; nothing where the operations of the step say it themselves,
 // and before the links are open.

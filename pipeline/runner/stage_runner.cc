@@ -62,13 +62,13 @@ class Runner final : public StageRunner {
     SHOAL_ASSERT_ON(*resources_.control);
     return state_ == RunnerState::kSynced;
   }
-  bool computes() const override {
+  bool goes_on() const override {
     SHOAL_ASSERT_ON(*resources_.control);
     return !failed() && GoesOnAlone(state_);
   }
   std::optional<StepInProgress> in_progress() const override {
     SHOAL_ASSERT_ON(*resources_.control);
-    if (!computes() || applying_.model_at_work() || !applying_.held().ok()) return std::nullopt;
+    if (!goes_on() || applying_.model_at_work() || !applying_.held().ok()) return std::nullopt;
     return StepInProgress{*applying_.held(), plans_.planned()};
   }
   replica::MissingValues missing_state() const override {
@@ -183,8 +183,10 @@ void Runner::Settle(std::function<void(Result<std::uint64_t>)> done) {
 
 void Runner::TellSettled() {
   if (!settled_ || applying_.model_at_work()) return;
-  notices_.Post("runner.settled",
-                [this, done = std::exchange(settled_, nullptr)] { done(applying_.held()); });
+  notices_.Post("runner.settled", [this] {
+    const bool still = settled_ && !applying_.model_at_work();
+    if (still) std::exchange(settled_, nullptr)(applying_.held());
+  });
 }
 
 void Runner::OnFailure(const Status& status, const PeerId* peer) {

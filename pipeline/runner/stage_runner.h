@@ -73,11 +73,9 @@ class StageRunner {
 
   // Whether its group has agreed on a step whose order to apply has not come.
   virtual bool synced() const = 0;
-  // Whether nothing has failed, and it has work to do, or has done it, of a step that no order to
-  // reduce has come for; its model may still make the step before.
-  virtual bool computes() const = 0;
-  // Of one that computes; nothing: the model makes a step just now, or the step was dealt out
-  // again.
+  // Whether its links stand and nothing has failed: it does what it can until an order is missing.
+  virtual bool goes_on() const = 0;
+  // Of one that goes on; nothing: its model makes a step just now.
   virtual std::optional<StepInProgress> in_progress() const = 0;
 
   // What a shadow still lacks of its stage's state after the steps that it holds.

@@ -346,7 +346,7 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;
   const Member* const first = members_.Find(hosts.front());
   if (!all || first == nullptr) return std::nullopt;
-  const InProgress at{first->held.step(), first->held.planned()};
+  InProgress at{first->held.step(), first->held.planned()};
   if (at.step < std::max(history_.step(), counting.step) || at.step >= config_.steps ||
       at.planned < at.step || at.planned > at.step + kStepPlansAhead) {
     return std::nullopt;
@@ -356,10 +356,12 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
     const Member* const member = members_.Find(host);
     if (member == nullptr || !member->wants_stage || !Counts(*member, at.step)) return std::nullopt;
     const control::v1::Held& held = member->held;
-    if (!held.runs() || held.synced() || held.planned() != at.planned ||
-        held.config_hash() != config) {
+    if (!held.runs() || held.planned() != at.planned || held.config_hash() != config) {
       return std::nullopt;
     }
+    if (!held.has_reduce()) continue;
+    if (!at.reduce) at.reduce = held.reduce();
+    if (at.reduce->SerializeAsString() != held.reduce().SerializeAsString()) return std::nullopt;
   }
   return at;
 }

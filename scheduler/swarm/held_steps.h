@@ -53,8 +53,9 @@ class HeldSteps {
   // After a restart: where all members of the newest plan are, if its generation has not ended;
   // said once, and adopted. The caller goes on with it.
   struct InProgress {
-    std::uint64_t step = 0;     // that they are at
-    std::uint64_t planned = 0;  // they have the plans of the steps before
+    std::uint64_t step = 0;                          // that they are at
+    std::uint64_t planned = 0;                       // they have the plans of the steps before
+    std::optional<control::v1::Reduce> reduce = {};  // of the step, if one of them has heard it
   };
   std::optional<InProgress> TakeInProgress() { return std::exchange(in_progress_, std::nullopt); }
 

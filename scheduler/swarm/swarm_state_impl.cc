@@ -344,7 +344,7 @@ void SwarmStateImpl::GoOn(const HeldSteps::InProgress& at) {
   message.mutable_go_on()->set_generation(history_.generation());
   reaction_.SendEach(plan_.Hosts(), message);
   for (const Member* const host : plan_.Hosts()) members_.Find(host->peer)->told_plan = true;
-  steps_.GoOn(at.planned);
+  steps_.GoOn(at.planned, at.reduce);
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {

@@ -90,9 +90,10 @@ void TrainingSteps::Begin() {
   }
 }
 
-void TrainingSteps::GoOn(std::uint64_t planned) {
+void TrainingSteps::GoOn(std::uint64_t planned, std::optional<control::v1::Reduce> told) {
   planned_ = planned;
   BeginStep();
+  told_ = std::move(told);
   for (std::uint64_t step = planned; step < history_.step() + kStepPlansAhead; ++step) {
     SendStepPlan(step);
   }
@@ -103,6 +104,7 @@ void TrainingSteps::BeginStep() {
   account_.Begin(history_.step(), judges_all_ ? all : counting_.At(history_.step()),
                  reaction_.now());
   reduced_ = false;
+  told_.reset();
   lost_.clear();
 }
 
@@ -128,6 +130,7 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
   for (const std::uint32_t pipeline : pipelines) account_.GoOnWithout(pipeline);
   uploads_.GoOnWithout();
   reduced_ = false;
+  told_.reset();
   lost_.clear();
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     control::v1::SchedulerMessage message;
@@ -210,6 +213,17 @@ void TrainingSteps::ReduceIfReady() {
   reduced_ = true;
   timings_ = account_.timings();
   decision_ = Decide();
+  const control::v1::SchedulerMessage message = ReduceMessage();
+  if (told_ && told_->SerializeAsString() != message.reduce().SerializeAsString()) {
+    return lifecycle_.InterruptUncounted(
+        "step " + std::to_string(history_.step()) +
+        " was to be reduced otherwise before the scheduler was started again, with other settings "
+        "or reports: it begins anew");
+  }
+  reaction_.SendEach(plan_.Hosts(), message);
+}
+
+control::v1::SchedulerMessage TrainingSteps::ReduceMessage() {
   control::v1::SchedulerMessage message;
   message.mutable_reduce()->set_generation(history_.generation());
   message.mutable_reduce()->set_step(history_.step());
@@ -224,12 +238,14 @@ void TrainingSteps::ReduceIfReady() {
     message.mutable_reduce()->add_local_norms(account_.local_norm(p));
     message.mutable_reduce()->add_local_labels(account_.local_labels(p));
   }
-  if (plan_.pipelines() > 1) {  // one alone has nothing to compress
+  if (told_) {
+    *message.mutable_reduce()->mutable_exact_stages() = told_->exact_stages();
+  } else if (plan_.pipelines() > 1) {  // one alone has nothing to compress
     for (const std::uint32_t exact : stage_choice_.ExactStages(history_.step())) {
       message.mutable_reduce()->add_exact_stages(exact);
     }
   }
-  reaction_.SendEach(plan_.Hosts(), message);
+  return message;
 }
 
 StepDecision TrainingSteps::Decide() const {
@@ -244,7 +260,14 @@ StepDecision TrainingSteps::Decide() const {
   facts.pausing = lifecycle_.ending() && !lifecycle_.EndsWith(uploads_.asked());
   facts.weight_check_every = config_.weight_check_every;
   facts.local_steps = local_steps_;
-  return DecideStep(facts);
+  StepDecision decision = DecideStep(facts);
+  if (told_) {  // they may have prepared for it
+    decision.checkpoint = told_->checkpoint();
+    decision.sync = told_->sync();
+    const bool compared = decision.checkpoint && decision.sync && plan_.pipelines() > 1;
+    decision.check_weights = decision.sync && (decision.check_weights || compared);
+  }
+  return decision;
 }
 
 void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& done) {

@@ -43,7 +43,9 @@ class TrainingSteps {
   // All members are ready: the first step.
   void Begin();
   // Instead: the members are at work on a step, and have the plans of those before `planned`.
-  void GoOn(std::uint64_t planned);
+  // `told`: how some were ordered to reduce it; all are to, if what they report gives the same
+  // order.
+  void GoOn(std::uint64_t planned, std::optional<control::v1::Reduce> told);
   // Reports of a member of the plan.
   void OnReady(const Member& member, const control::v1::StepReady& ready);
   void OnSynced(const Member& member, const control::v1::SyncDone& done);
@@ -78,6 +80,7 @@ class TrainingSteps {
   control::v1::StepPlan PlanOf(std::uint64_t step) const;
   std::vector<LineRate> KnownLines() const;
   StepDecision Decide() const;
+  control::v1::SchedulerMessage ReduceMessage();
   void FinishStep();
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
@@ -105,7 +108,8 @@ class TrainingSteps {
   CountingPipelines counting_;
   std::uint64_t planned_ = 0;  // steps whose plans are out
   bool check_weights_ = false;
-  bool reduced_ = false;  // its Reduce is out
+  bool reduced_ = false;                     // its Reduce is out
+  std::optional<control::v1::Reduce> told_;  // by the scheduler before this one
   StepDecision decision_;
   std::string lost_;  // whose gradient was not finite, the first that said so; empty: nobody's
 

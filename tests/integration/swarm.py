@@ -242,6 +242,10 @@ class Swarm:
         return json.loads(run("shoal", "swarm", "events", "--dir", self.run_folder, "--json",
                               *flags).stdout)
 
+    def continued(self):
+        """The steps at which generations outlived their scheduler."""
+        return [e["step"] for e in self.events()["events"] if e["kind"] == "continued"]
+
     def repairs(self):
         """The generations after the first, as `shoal swarm events` tells them."""
         return [e for e in self.events()["events"] if e["kind"] == "generation"][1:]

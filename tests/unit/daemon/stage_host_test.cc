@@ -142,11 +142,27 @@ TEST_F(StageHostTest, GoesOnWithItsStepWithoutAScheduler) {
     host_->TellAgain();
     ASSERT_EQ(owner_.told.size(), 1u);
     EXPECT_EQ(owner_.told.front().SerializeAsString(), ready);
+    EXPECT_FALSE(host_->last_reduce());
     host_->OnReduce(MakeReduce(1));
-    EXPECT_FALSE(host_->goes_on()) << "what is exchanged ends with its group";
-    EXPECT_FALSE(host_->in_progress());
+    EXPECT_EQ(host_->last_reduce()->SerializeAsString(), MakeReduce(1).SerializeAsString());
   });
-  WaitFor(PeerMessage::kSyncDone);
+  const std::string synced = WaitFor(PeerMessage::kSyncDone).SerializeAsString();
+  On([&] {
+    EXPECT_TRUE(host_->goes_on());
+    EXPECT_TRUE(host_->synced());
+    EXPECT_EQ(host_->in_progress()->applied, 1u);
+    owner_.told.clear();
+    host_->OnReduce(MakeReduce(1));
+    ASSERT_EQ(owner_.told.size(), 1u);
+    EXPECT_EQ(owner_.told.front().SerializeAsString(), synced);
+    // The scheduler does not go on with it after all, but somebody has heard its Apply.
+    host_->Hold();
+    EXPECT_FALSE(host_->goes_on());
+    control::v1::Apply apply = order_;
+    apply.set_step(1);
+    host_->ApplyHeld(apply);
+  });
+  EXPECT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 2u; }));
 }
 
 TEST_F(StageHostTest, AStageThatIsNotLoadedCannotBeSaved) {

@@ -180,7 +180,7 @@ TEST(KeptStepsTest, WhatBecomesOfStepsGoesByTheMethod) {
 // ---- the scheduler is started again
 
 TEST(KeptStepsTest, AfterARestartOfTheSchedulerPeersGoOnInPlace) {
-  int went_on = 0;  // with the generation itself: nobody had come to the end of the step
+  int went_on = 0;  // with the generation itself: nobody had heard an Apply that others had not
   for (std::uint64_t seed = 340; seed < 380; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937_64 random(seed);
@@ -205,8 +205,8 @@ TEST(KeptStepsTest, AfterARestartOfTheSchedulerPeersGoOnInPlace) {
     ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
     EXPECT_EQ(swarm.View().losses.size(), 30u);
   }
-  EXPECT_GT(went_on, 5);
-  EXPECT_LT(went_on, 35);
+  EXPECT_GT(went_on, 20);
+  EXPECT_LT(went_on, 40);
 }
 
 // Whatever the method: nobody has to hold or save anything. The step at hand is not begun anew.
