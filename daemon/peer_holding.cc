@@ -107,6 +107,7 @@ void PeerNode::LetGoLater() {
   hold_until_ = control_->clock().Now() + kHoldMax;
   control_->PostAfter("daemon.hold", kHoldMax, [this, generation = stage_->plan().generation()] {
     if (!hold_until_ || control_->clock().Now() < *hold_until_) return;
+    hold_until_.reset();
     const bool held = stage_ && stage_->plan().generation() == generation &&
                       state_ != PeerState::kSyncing && state_ != PeerState::kTraining;
     if (!held || stage_->closing()) return;

@@ -105,6 +105,8 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   void OnLinkTrouble(const std::string& text) override {
     SHOAL_ASSERT_ON(*control_);
     link_trouble_ = text;
+    // It went on alone, and there is nobody who could leave the other out.
+    if (state_ == PeerState::kJoining) HoldStage();
   }
 
   void OnStageHangs(const std::string& what) override;

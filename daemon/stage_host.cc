@@ -427,7 +427,7 @@ void StageHost::OnDisconnected() {
 
 bool StageHost::goes_on() const {
   SHOAL_ASSERT_ON(*resources_.control);
-  return runner_ != nullptr && !failed_ && !own_.shadow() && runner_->goes_on();
+  return runner_ != nullptr && !failed_ && !last_failure_ && !own_.shadow() && runner_->goes_on();
 }
 
 std::optional<pipeline::StepInProgress> StageHost::in_progress() const {
@@ -443,7 +443,7 @@ void StageHost::ForgetReports() {
 
 void StageHost::TellAgain() {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (failed_ && last_failure_) return owner_->Tell(*last_failure_);
+  if (last_failure_) return owner_->Tell(*last_failure_);
   if (last_ready_) owner_->Tell(*last_ready_);
 }
 
@@ -542,7 +542,7 @@ std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, 
   proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
   proto->set_ended(ended);
-  if (ended) last_failure_ = message;
+  last_failure_ = message;
   owner_->Tell(std::move(message));
   std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();
   owner_->OnLinkTrouble(text);

@@ -220,7 +220,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   std::optional<control::v1::Apply> last_apply_;
   std::optional<control::v1::PeerMessage> last_ready_, last_sync_;  // of the step at hand
   std::optional<control::v1::Reduce> last_reduce_;
-  std::optional<control::v1::PeerMessage> last_failure_;
+  std::optional<control::v1::PeerMessage> last_failure_;  // of the stage, or of one of its links
   bool settling_ = false;
   std::unique_ptr<StageHost> former_;  // until it has settled
   std::function<void()> on_settled_;   // once

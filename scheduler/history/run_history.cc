@@ -56,11 +56,13 @@ Status RunHistory::On(const SampleOrder& event) {
 
 Status RunHistory::On(const GenerationEnded& event) {
   if (event.step > step_) return DataLoss("a generation ended at an unknown step");
+  ended_ = true;
   return Status::Ok();
 }
 
 Status RunHistory::On(const GenerationGoesOn& event) {
   if (generation_ == 0) return DataLoss("a generation goes on before there is one");
+  if (ended_) return DataLoss("a generation goes on that has ended");
   if (event.step != step_) return DataLoss("a generation goes on at another step than the newest");
   return Status::Ok();
 }
@@ -73,6 +75,7 @@ Status RunHistory::On(const RunStarted&) {
 Status RunHistory::On(const PlanMade& event) {
   if (event.resume_step > losses_.size()) return DataLoss("a plan resumes at an unknown step");
   generation_ = event.generation;
+  ended_ = false;
   hosts_ = event.hosts;
   counting_ = {event.resume_step, {}};
   some_left_ = false;

@@ -53,6 +53,8 @@ class RunHistory {
   const PipelinesCount& counting() const { return counting_; }
   // Pipelines have left the plan: of those that do not count nobody knows more.
   bool some_left() const { return some_left_; }
+  // The newest generation has ended.
+  bool ended() const { return ended_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
   const std::vector<double>& losses() const { return losses_; }
   // All steps that were ever applied, those that were lost again included, and how often some were.
@@ -102,6 +104,7 @@ class RunHistory {
   std::vector<double> losses_;
   std::size_t losses_stored_ = 0;
   std::vector<HeldOutMeasured> held_out_;
+  bool ended_ = false;
   std::vector<std::uint64_t> skipped_;
   std::string last_skipped_;
   Checkpoint checkpoint_, older_;

@@ -20,6 +20,13 @@ bool MayKeepAnyStep(const RunConfig& config) {
   return method.ok() && !method->traits.prepares_checkpoints;
 }
 
+// Whether a scheduler that was started again knows all that it has to, to go on with a generation.
+// Which stages exchange exactly is measured and decided once in each.
+bool MayGoOn(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return config.pipelines == 1 || (method.ok() && !method->StageChoiceStart());
+}
+
 // Whether it is the order that led to so many applied steps.
 bool Knows(const control::v1::Apply& apply, std::uint64_t step) {
   return apply.labels() > 0 && apply.step() + 1 == step;
@@ -341,13 +348,22 @@ void HeldSteps::Adopt(std::uint64_t step) {
 std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   const std::vector<PeerId>& hosts = history_.hosts();
   const PipelinesCount& counting = history_.counting();
-  if (hosts.empty() || history_.some_left() || history_.held()) return std::nullopt;
+  if (hosts.empty() || history_.some_left() || history_.held() || history_.ended() ||
+      !MayGoOn(config_)) {
+    return std::nullopt;
+  }
   const std::size_t pipelines = hosts.size() / config_.stages;
+  // Fewer than run.toml has are only where members may come and go.
+  if (in_place_ ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
+    return std::nullopt;
+  }
   const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;
   const Member* const first = members_.Find(hosts.front());
   if (!all || first == nullptr) return std::nullopt;
   InProgress at{first->held.step(), first->held.planned()};
-  if (at.step < std::max(history_.step(), counting.step) || at.step >= config_.steps ||
+  // One that was to be skipped nobody has heard of: a new generation may make it well.
+  const bool skips = !history_.skipped().empty() && history_.skipped().back() >= at.step;
+  if (skips || at.step < std::max(history_.step(), counting.step) || at.step >= config_.steps ||
       at.planned < at.step || at.planned > at.step + kStepPlansAhead) {
     return std::nullopt;
   }
@@ -356,14 +372,17 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
     const Member* const member = members_.Find(host);
     if (member == nullptr || !member->wants_stage || !Counts(*member, at.step)) return std::nullopt;
     const control::v1::Held& held = member->held;
-    if (!held.runs() || held.planned() != at.planned || held.config_hash() != config) {
+    if (!held.runs() || held.step() != at.step || held.planned() != at.planned ||
+        held.config_hash() != config) {
       return std::nullopt;
     }
     if (!held.has_reduce()) continue;
     if (!at.reduce) at.reduce = held.reduce();
     if (at.reduce->SerializeAsString() != held.reduce().SerializeAsString()) return std::nullopt;
   }
-  return at;
+  const bool of_step = !at.reduce || (at.reduce->step() == at.step &&
+                                      at.reduce->generation() == history_.generation());
+  return of_step ? std::optional(at) : std::nullopt;
 }
 
 // Whether the generation does.

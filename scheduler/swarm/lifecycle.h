@@ -86,7 +86,8 @@ class Lifecycle {
   void PlanAtOnce() { backoff_.PlanAt(reaction_.now()); }
   // False: the event has no meaning in this state.
   bool Enter(RunEvent event);
-  // The generation in progress before a restart of the scheduler had not ended. False: it has.
+  // The generation in progress before a restart of the scheduler has not ended. False: no restart
+  // was, or the run is not paused by it.
   bool GoOn();
   // The run has all its steps. False: it had them before.
   bool Complete();

@@ -49,7 +49,7 @@ struct Member {
   bool follows = false;                     // as a shadow of the newest plan, on this connection
   std::optional<std::uint32_t> last_stage;  // that it had
   std::uint64_t state_bytes = 0, state_bytes_wanted = 0;  // of a shadow
-  control::v1::Held held;  // of an ended generation; generation 0: nothing
+  control::v1::Held held;  // as its hello, or the end of a generation says; generation 0: nothing
 
   bool placed() const { return stage >= 0; }
   // May be given a stage now.

@@ -151,7 +151,8 @@ void SwarmStateImpl::Welcome(const Member& member) {
 
 void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& message) {
   if (const auto generation = GenerationOf(message)) {
-    if (*generation != history_.generation() || !member->placed()) return;
+    // Who came back in the midst of it may have missed an order, and is lost to it.
+    if (*generation != history_.generation() || !member->placed() || !member->told_plan) return;
     if (lifecycle_.active()) OnPlanMember(member, message);
     return;
   }

@@ -261,11 +261,11 @@ StepDecision TrainingSteps::Decide() const {
   facts.weight_check_every = config_.weight_check_every;
   facts.local_steps = local_steps_;
   StepDecision decision = DecideStep(facts);
-  if (told_) {  // they may have prepared for it
+  // Members may have prepared for a checkpoint, or not; the last step has one in any case.
+  if (told_ && decision.sync && facts.applied < facts.steps) {
     decision.checkpoint = told_->checkpoint();
-    decision.sync = told_->sync();
-    const bool compared = decision.checkpoint && decision.sync && plan_.pipelines() > 1;
-    decision.check_weights = decision.sync && (decision.check_weights || compared);
+    const bool compared = decision.checkpoint && plan_.pipelines() > 1;
+    decision.check_weights = decision.check_weights || compared;
   }
   return decision;
 }

@@ -241,8 +241,38 @@ TEST(KeptStepsTest, AGenerationOutlivesItsScheduler) {
   }
 }
 
-// A step that was to be reduced is begun anew, as is one that a member cannot go on with, or that
-// the new scheduler would do otherwise.
+// Who has not heard it does so first, whoever is ahead: else everybody would wait for each other.
+TEST(KeptStepsTest, AnApplyThatOnlySomeHaveHeardEndsTheGenerationWithItsScheduler) {
+  for (const int ahead : {0, 1}) {
+    SCOPED_TRACE(ahead);
+    SimSwarm swarm(SimConfig(1, 2), 387);
+    for (int i = 0; i < 2; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] {
+      const auto& a = swarm.Peer(0);
+      const auto& b = swarm.Peer(1);
+      return a.applied == 12 && b.applied == 12 && a.synced && b.synced && a.plans.contains(14) &&
+             b.plans.contains(14);
+    }));
+    SimPeer& one = swarm.Peer(PeerAt(&swarm, 2, ahead, 0));
+    one.plans.erase(12);
+    one.synced = false;
+    ++one.applied;
+    one.losses.push_back(swarm.Loss(12));
+    one.last_apply.set_step(12);
+    one.last_apply.set_loss(swarm.Loss(12));
+    one.last_apply.set_learning_rate(LearningRate(swarm.config(), 12));
+    swarm.RestartScheduler(true);
+    ASSERT_TRUE(
+        swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::minutes(1)));
+    EXPECT_EQ(swarm.View().step, 13u);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+    EXPECT_EQ(swarm.Peer(0).gone_on + swarm.Peer(1).gone_on, 0u);
+  }
+}
+
+// A step that a member cannot go on with is begun anew, as is one that the new scheduler would do
+// otherwise.
 TEST(KeptStepsTest, AGenerationEndsWithItsSchedulerWhereAMemberCannotGoOn) {
   enum class Why { kStops, kPlanned, kConfig, kPaused, kStep };
   for (const Why why : {Why::kStops, Why::kPlanned, Why::kConfig, Why::kPaused, Why::kStep}) {
@@ -258,7 +288,11 @@ TEST(KeptStepsTest, AGenerationEndsWithItsSchedulerWhereAMemberCannotGoOn) {
     one.stops = why == Why::kStops;
     one.paused = why == Why::kPaused;
     if (why == Why::kPlanned) one.plans.erase(14);
-    if (why == Why::kStep) one.plans.erase(12), ++one.applied, one.losses.push_back(swarm.Loss(12));
+    if (why == Why::kStep) {
+      one.plans.erase(12);
+      ++one.applied;
+      one.losses.push_back(swarm.Loss(12));
+    }
     if (why == Why::kConfig) one.plan.set_config_hash(one.plan.config_hash() + 1);
     swarm.RestartScheduler(true);
     ASSERT_TRUE(

@@ -61,6 +61,12 @@ TEST(RunHistory, AGenerationGoesOnAtTheNewestStep) {
   ASSERT_TRUE(history.Apply(GenerationGoesOn{1}).ok());
   EXPECT_EQ(history.step(), 1u);
   EXPECT_EQ(history.losses().size(), 1u);
+  EXPECT_FALSE(history.ended());
+  ASSERT_TRUE(history.Apply(GenerationEnded{1, "why"}).ok());
+  EXPECT_TRUE(history.ended());
+  EXPECT_EQ(history.Apply(GenerationGoesOn{1}).code(), StatusCode::kDataLoss);
+  ASSERT_TRUE(history.Apply(PlanMade{2, 1}).ok());
+  EXPECT_FALSE(history.ended());
 }
 
 TEST(RunHistory, TheEndOfAGenerationChangesNothing) {
