@@ -209,13 +209,16 @@ class ChaosRun {
 
   // Until `swarm` has done `step` steps. A scheduler that is slow to answer is asked again; only
   // one without a further step for kStuckSeconds is given up.
-  Status WaitForStep(DemoSwarm* swarm, std::uint64_t step, Duration poll) {
+  // `reached_losses`: of the last answer; may be null.
+  Status WaitForStep(DemoSwarm* swarm, std::uint64_t step, Duration poll,
+                     std::vector<double>* reached_losses = nullptr) {
     TimePoint moved = SystemClock().Now();
     std::uint64_t reached = 0;
     std::string last = "nothing yet";
     while (g_interrupted == 0) {
       SHOAL_RETURN_IF_ERROR(swarm->CheckAlive());
       const auto now = swarm->Progress();
+      if (now.ok() && reached_losses != nullptr) *reached_losses = now->losses;
       if (now.ok() && now->step >= step) return Status::Ok();
       if (now.ok() && now->step > reached) {
         reached = now->step;
@@ -388,14 +391,13 @@ class ChaosRun {
     SHOAL_RETURN_IF_ERROR(Start(&swarm, directory_ + "/calm",
                                 std::size_t{options_.stages} * options_.pipelines,
                                 *ChaosMachines::Make({})));
-    const Status waited = WaitForStep(&swarm, steps, kCalmPoll);
-    // As far as it came.
-    SHOAL_ASSIGN_OR_RETURN(const RunProgress calm, swarm.Progress());
-    for (std::size_t t = 0; t < std::min(steps, calm.losses.size()); ++t) {
-      const double off = std::abs(calm.losses[t] - report_.losses[t]);
-      if (off <= report_.tolerance * calm.losses[t]) ++report_.equal_losses;
+    std::vector<double> calm;
+    const Status waited = WaitForStep(&swarm, steps, kCalmPoll, &calm);
+    report_.compared_losses = std::min(steps, calm.size());
+    for (std::size_t t = 0; t < report_.compared_losses; ++t) {
+      const double off = std::abs(calm[t] - report_.losses[t]);
+      if (off <= report_.tolerance * calm[t]) ++report_.equal_losses;
     }
-    report_.compared_losses = std::min(steps, calm.losses.size());
     return waited.WithContext("the undisturbed run");
   }
 

@@ -68,15 +68,18 @@ std::string SwarmView::Reason() const {
 }
 
 std::string SwarmView::TrainingReason() const {
-  const std::string unsaved = of_.uploads.WhoCannotSave();
+  std::string text;
+  const auto add = [&text](const std::string& what) {
+    text += (text.empty() || what.empty() ? "" : "; ") + what;
+  };
   if (const auto& ending = of_.lifecycle.ending()) {
-    return (ending->hold ? "pausing" : ending->cause + ",") +
-           " as soon as the next checkpoint is whole" + (unsaved.empty() ? "" : "; " + unsaved);
+    add((ending->hold ? "pausing" : ending->cause + ",") +
+        " as soon as the next checkpoint is whole");
   }
-  if (!unsaved.empty()) return unsaved;
-  if (const auto& doubt = of_.faults.doubt()) return doubt->cause + "; the run goes on";
-  if (std::string repair = RepairText(); !repair.empty()) return repair;
-  return Warning();
+  add(of_.uploads.WhoCannotSave());
+  if (const auto& doubt = of_.faults.doubt()) add(doubt->cause + "; the run goes on");
+  add(RepairText());
+  return text.empty() ? Warning() : text;
 }
 
 // Why fewer pipelines count than the run wants, and how far that is mended; empty: all do.
