@@ -271,6 +271,31 @@ TEST(KeptStepsTest, AnApplyThatOnlySomeHaveHeardEndsTheGenerationWithItsSchedule
   }
 }
 
+// How a step was to be reduced is what members say, and must be what their reports give.
+TEST(KeptStepsTest, AnOrderToReduceThatDoesNotFitBeginsTheStepAnew) {
+  for (const int liars : {0, 1, 2}) {
+    SCOPED_TRACE(liars);
+    SimSwarm swarm(SimConfig(1, 2), 388);
+    for (int i = 0; i < 2; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] {
+      return swarm.Peer(0).applied == 12 && swarm.Peer(1).applied == 12 && swarm.Peer(0).synced &&
+             swarm.Peer(1).synced && swarm.Peer(0).plans.contains(14) &&
+             swarm.Peer(1).plans.contains(14);
+    }));
+    for (int i = 0; i < liars; ++i) {
+      control::v1::Reduce& reduce = swarm.Peer(static_cast<std::size_t>(i)).reduces.back();
+      reduce.set_labels(reduce.labels() + 1);
+    }
+    swarm.RestartScheduler(true);
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 13; }, std::chrono::minutes(1)));
+    EXPECT_EQ(swarm.View().generation, liars == 0 ? 1u : 2u);
+    // One that all tell alike is found out when they have reported.
+    EXPECT_EQ(swarm.Peer(0).gone_on, liars == 1 ? 0u : 1u);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    EXPECT_EQ(swarm.View().losses.size(), 30u);
+  }
+}
+
 // A step that a member cannot go on with is begun anew, as is one that the new scheduler would do
 // otherwise.
 TEST(KeptStepsTest, AGenerationEndsWithItsSchedulerWhereAMemberCannotGoOn) {

@@ -9,6 +9,7 @@ namespace shoal::scheduler {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(SwarmView, AWaitingRunSaysForWhat) {
   SwarmParts parts(2, 2);
@@ -48,6 +49,18 @@ TEST(SwarmView, AnEndingOutranksWhoCannotSaveAndThatADoubt) {
               HasSubstr("anna hands over, as soon as the next checkpoint is whole; peer peer1"));
   parts.lifecycle.OrderPause();
   EXPECT_THAT(parts.view.Reason(), HasSubstr("pausing as soon as"));
+}
+
+TEST(SwarmView, WhoCannotSaveDoesNotHideThatFewerPipelinesTrain) {
+  SwarmParts parts(1, 2);
+  parts.JoinAll(2);
+  parts.Train();
+  parts.plan.LeaveOut(1);
+  parts.steps.GoOnWithout({1}, "lost peer2");
+  EXPECT_THAT(parts.view.Reason(), StartsWith("1 of 2 pipelines train"));
+  parts.At(0, 0).save_error = "no space";
+  EXPECT_THAT(parts.view.Reason(), HasSubstr("cannot save checkpoints: no space"));
+  EXPECT_THAT(parts.view.Reason(), HasSubstr("; 1 of 2 pipelines train"));
 }
 
 TEST(SwarmView, TheMessageAndTheViewSayTheSame) {
