@@ -146,6 +146,10 @@ Status ConnectionGate::Bind(const std::string& listen) {
 void ConnectionGate::Open(std::function<void(int fd)> take) {
   SHOAL_CHECK(!thread_.joinable());
   take_ = std::move(take);
+  {
+    MutexLock lock(mutex_);
+    open_ = true;
+  }
   thread_ = std::thread([this] {
     SetThreadName("gate");
     Loop();
@@ -153,6 +157,10 @@ void ConnectionGate::Open(std::function<void(int fd)> take) {
 }
 
 void ConnectionGate::Close() {
+  {
+    MutexLock lock(mutex_);
+    open_ = false;
+  }
   if (thread_.joinable()) {
     const std::uint64_t one = 1;
     (void)!::write(wake_, &one, sizeof(one));
@@ -221,8 +229,40 @@ void ConnectionGate::Admit(int fd) {
   take_(fd);
 }
 
+void ConnectionGate::TakeRelayed(int fd) {
+  const auto relay = OtherEndOf(fd);
+  const auto inode = InodeOf(fd);
+  bool taken = false;
+  {
+    MutexLock lock(mutex_);
+    SweepRelayed();
+    taken = open_ && relay && inode && relayed_.size() < kRelayedMax;
+    if (taken) relayed_.push_back({*relay, {fd, *inode, false}});
+  }
+  if (!taken) {
+    ::close(fd);
+    return;
+  }
+  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  take_(fd);
+}
+
+void ConnectionGate::SweepRelayed() {
+  std::erase_if(relayed_,
+                [](const Relayed& each) { return InodeOf(each.socket.fd) != each.socket.inode; });
+}
+
+bool ConnectionGate::IsRelayed(const std::string& other_end) const {
+  const auto endpoint = ParseTcpEndpoint(other_end);
+  MutexLock lock(mutex_);
+  return std::any_of(relayed_.begin(), relayed_.end(),
+                     [&endpoint](const Relayed& each) { return each.relay == endpoint; });
+}
+
 void ConnectionGate::Sweep(TimePoint now) {
   swept_at_ = now;
+  SweepRelayed();
   for (auto each = sockets_.begin(); each != sockets_.end();) {
     if (InodeOf(each->second.fd) == each->second.inode) {
       ++each;
@@ -251,6 +291,8 @@ void ConnectionGate::End(ConnectionNumber number) {
 bool ConnectionGate::Prove(const std::string& other_end, const PeerId& key) {
   const auto endpoint = ParseTcpEndpoint(other_end);
   if (!endpoint) return false;
+  // The relay bounds them per key.
+  if (IsRelayed(other_end)) return true;
   MutexLock lock(mutex_);
   return book_.Prove(*endpoint, key);
 }

@@ -37,6 +37,14 @@ class ConnectionGate {
   void Close();
 
   std::uint16_t port() const { return port_; }
+  // A connection that was made from here, to a relay, on which somebody else calls. Owns `fd`. How
+  // many there are the relay bounds; here they are at most kRelayedMax. Thread: any; not while
+  // Close runs, or after it.
+  void TakeRelayed(int fd);
+  static constexpr std::size_t kRelayedMax = 1024;
+  // Whether `other_end` is that of such a connection: a relay. Thread: any.
+  bool IsRelayed(const std::string& other_end) const;
+
   // A stream with an admitted key came from `other_end` ("127.0.0.1:80"). False: it has too many
   // connections, and this one ends. Thread: any.
   bool Prove(const std::string& other_end, const PeerId& key);
@@ -61,6 +69,7 @@ class ConnectionGate {
   bool AcceptFrom(int listener);
   void Admit(int fd);
   void Sweep(TimePoint now) SHOAL_REQUIRES(mutex_);
+  void SweepRelayed() SHOAL_REQUIRES(mutex_);
   void End(ConnectionNumber number) SHOAL_REQUIRES(mutex_);
 
   std::vector<int> listeners_;
@@ -73,6 +82,14 @@ class ConnectionGate {
   mutable Mutex mutex_;
   ConnectionBook book_ SHOAL_GUARDED_BY(mutex_);
   std::map<ConnectionNumber, Socket> sockets_ SHOAL_GUARDED_BY(mutex_);
+  struct Relayed {
+    TcpEndpoint relay;
+    Socket socket;
+  };
+  // Not in the book: they share one other end, by which gRPC names them, so that nobody can tell
+  // which of them proved a key.
+  std::vector<Relayed> relayed_ SHOAL_GUARDED_BY(mutex_);
+  bool open_ SHOAL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace shoal::net

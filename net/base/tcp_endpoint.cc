@@ -65,6 +65,18 @@ std::optional<TcpEndpoint> OtherEndOf(int fd) {
   return std::nullopt;
 }
 
+bool IsPrivate(const TcpEndpoint& endpoint) {
+  const auto& a = endpoint.address;
+  if (std::equal(kMapped.begin(), kMapped.end(), a.begin())) {
+    const std::uint8_t first = a[12], second = a[13];
+    return first == 10 || first == 127 || (first == 172 && second >= 16 && second < 32) ||
+           (first == 192 && second == 168) || (first == 169 && second == 254);
+  }
+  const bool loopback = a[15] == 1 && std::all_of(a.begin(), a.end() - 1,
+                                                  [](std::uint8_t byte) { return byte == 0; });
+  return loopback || (a[0] & 0xfe) == 0xfc || (a[0] == 0xfe && (a[1] & 0xc0) == 0x80);
+}
+
 std::array<std::uint8_t, 16> LineOf(const TcpEndpoint& endpoint) {
   std::array<std::uint8_t, 16> line = endpoint.address;
   if (std::equal(kMapped.begin(), kMapped.end(), line.begin())) return line;

@@ -19,6 +19,7 @@
 #include "net/identity/grpc_setup.h"
 #include "net/identity/join_ticket.h"
 #include "net/identity/tls.h"
+#include "net/relay/dial_address.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {
@@ -69,7 +70,8 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
  public:
   AttendCall(std::shared_ptr<ClientState> state, const std::string& address)
       : state_(std::move(state)),
-        channel_(NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
+        channel_(NewPinnedChannel(DialAddress(address, state_->options.scheduler),
+                                  *state_->options.identity, state_->options.scheduler,
                                   kControlMessageBytesMax, reached_, KeepaliveOf(*state_))),
         stub_(pb::Control::NewStub(channel_)) {}
 
@@ -370,7 +372,8 @@ class GrpcControlClient final : public ControlClient {
     const std::string& address =
         state_->address.empty() ? state_->options.addresses.at(0) : state_->address;
     if (!channel_ || channel_address_ != address) {
-      channel_ = NewPinnedChannel(address, *state_->options.identity, state_->options.scheduler,
+      channel_ = NewPinnedChannel(DialAddress(address, state_->options.scheduler),
+                                  *state_->options.identity, state_->options.scheduler,
                                   kControlMessageBytesMax);
       channel_address_ = address;
       // What stays on this machine takes nothing of its line, nor tells how much that takes.

@@ -19,6 +19,10 @@
 namespace shoal::net {
 namespace {
 
+// gRPC's own names for what it does where a proxy is between.
+constexpr char kConnectServer[] = "grpc.http_connect_server";
+constexpr char kConnectHeaders[] = "grpc.http_connect_headers";
+
 constexpr std::size_t kRemoteTextMax = 1024;  // of an error that the other end wrote
 
 void LogLine(gpr_log_func_args* args) {
@@ -62,7 +66,7 @@ void PrepareGrpc() {
   });
 }
 
-std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
+std::shared_ptr<grpc::Channel> NewPinnedChannel(const ChannelAddress& address,
                                                 const Identity& identity, const PeerId& peer,
                                                 int message_bytes_max,
                                                 std::shared_ptr<std::atomic<bool>> reached,
@@ -82,7 +86,11 @@ std::shared_ptr<grpc::Channel> NewPinnedChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_MAX_METADATA_SIZE, kMetadataBytesMax);
   arguments.SetMaxReceiveMessageSize(message_bytes_max);
   arguments.SetServiceConfigJSON("{}");
-  return grpc::CreateCustomChannel(address, ClientTls(identity, peer, std::move(reached)),
+  if (!address.connect_to.empty()) {
+    arguments.SetString(kConnectServer, address.connect_to);
+    arguments.SetString(kConnectHeaders, address.connect_header);
+  }
+  return grpc::CreateCustomChannel(address.host_port, ClientTls(identity, peer, std::move(reached)),
                                    arguments);
 }
 

@@ -41,11 +41,20 @@ struct Keepalive {
   Duration every = kKeepaliveEvery, answer = kKeepaliveAnswer;
 };
 
+// Where a connection goes: host:port, or a proxy there that is asked by HTTP's CONNECT, before TLS
+// begins, for somebody else.
+struct ChannelAddress {
+  std::string host_port;
+  std::string connect_to;      // empty: no proxy
+  std::string connect_header;  // "Name: value"
+};
+
 // A connection of its own to `address` (never shared with another channel), pinned to `peer`. Sets
 // `reached`, if there is one, as soon as the other end has proved to be `peer`.
 std::shared_ptr<grpc::Channel> NewPinnedChannel(
-    const std::string& address, const Identity& identity, const PeerId& peer, int message_bytes_max,
-    std::shared_ptr<std::atomic<bool>> reached = nullptr, const Keepalive& keepalive = {});
+    const ChannelAddress& address, const Identity& identity, const PeerId& peer,
+    int message_bytes_max, std::shared_ptr<std::atomic<bool>> reached = nullptr,
+    const Keepalive& keepalive = {});
 
 Status FromGrpc(const grpc::Status& status);
 grpc::Status ToGrpc(const Status& status);

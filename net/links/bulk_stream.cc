@@ -15,6 +15,7 @@
 #include "common/mutex.h"
 #include "net/identity/grpc_setup.h"
 #include "net/identity/tls.h"
+#include "net/relay/dial_address.h"
 
 namespace shoal::net {
 namespace {
@@ -171,7 +172,8 @@ class ClientStream final
 
   void Start(const Identity& identity, const PeerId& peer) {
     HoldUntilDone();
-    channel_ = NewPinnedChannel(address_, identity, peer, kBulkMessageBytesMax, reached_);
+    channel_ = NewPinnedChannel(DialAddress(address_, peer), identity, peer, kBulkMessageBytesMax,
+                                reached_);
     grpc::GenericStub(channel_).PrepareBidiStreamingCall(&context_, kExchangeMethod, {}, this);
     // Reads and writes are started from outside of reactions until EndCall.
     this->AddHold();

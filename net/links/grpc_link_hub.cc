@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,12 +17,17 @@
 #include "net/links/chunk.h"
 #include "net/links/link_core.h"
 #include "net/links/link_greeter.h"
+#include "net/links/racing_stream.h"
+#include "net/relay/relay_door.h"
 
 namespace shoal::net {
 namespace {
 
 // Of all connections together, beside what links hold themselves (LinkLimits).
 constexpr std::size_t kMemoryBytesMax = 1 << 30;
+
+// The lower end is dialling all that time.
+constexpr std::chrono::milliseconds kUpperDialsAfter{1000};
 
 std::uint64_t UnfinishedBytesMax(const LinkLimits& limits) {
   std::uint64_t most = limits.unfinished_bytes_max;
@@ -68,6 +74,7 @@ class GrpcLinkHub final : public LinkHub {
   // nothing from the executor.
   ~GrpcLinkHub() override {
     pacing_->Stop();
+    door_.reset();
     for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
     greeter_->Stop();
     if (server_) server_->Stop();
@@ -104,32 +111,12 @@ class GrpcLinkHub final : public LinkHub {
 
   std::unique_ptr<Link> Dial(const LinkTarget& target, LinkHandlers handlers) override {
     SHOAL_ASSERT_ON(*executor_);
-    const auto core = NewCore(target, std::move(handlers));
-    if (const Status status = CheckTarget(target, true); !status.ok()) {
-      core->Fail(status);
-    } else {
-      core->Start(
-          [identity = options_.identity, peer = target.peer, streams = streams_,
-           executor = executor_](const std::string& address, std::shared_ptr<StreamSink> sink) {
-            const auto dial = [=](std::shared_ptr<StreamSink> stripe) {
-              return DialStream(address, *identity, peer, streams, std::move(stripe));
-            };
-            return StripedStream::Dial(dial, executor, std::move(sink));
-          });
-    }
-    return std::make_unique<GrpcLink>(core, executor_);
+    return Open(target, std::move(handlers), true);
   }
 
   std::unique_ptr<Link> Accept(const LinkTarget& target, LinkHandlers handlers) override {
     SHOAL_ASSERT_ON(*executor_);
-    const auto core = NewCore(target, std::move(handlers));
-    if (const Status status = CheckTarget(target, false); !status.ok()) {
-      core->Fail(status);
-    } else {
-      core->Start(nullptr);
-      greeter_->Expect(core);
-    }
-    return std::make_unique<GrpcLink>(core, executor_);
+    return Open(target, std::move(handlers), false);
   }
 
   void Admit(const std::vector<PeerId>& peers) override {
@@ -152,7 +139,48 @@ class GrpcLinkHub final : public LinkHub {
   BitsPerSecond upload_pace() const override { return options_.upload->pace(); }
   std::uint16_t port() const override { return gate_->port(); }
 
+  void UseRelays(const std::vector<std::string>& addresses) override {
+    SHOAL_ASSERT_ON(*executor_);
+    const std::vector<RelayAddress> relays = RelaysAmong(addresses);
+    if (!door_ && relays.empty()) return;
+    if (!door_) {
+      door_ = NewRelayDoor(options_.identity, [gate = gate_](int fd) { gate->TakeRelayed(fd); });
+    }
+    door_->Use(relays);
+  }
+  std::vector<RelayState> relays() const override {
+    SHOAL_ASSERT_ON(*executor_);
+    return door_ ? door_->states() : std::vector<RelayState>();
+  }
+
  private:
+  std::unique_ptr<Link> Open(const LinkTarget& target, LinkHandlers handlers, bool lower) {
+    const auto core = NewCore(target, std::move(handlers));
+    if (const Status status = CheckTarget(target, lower); !status.ok()) {
+      core->Fail(status);
+    } else {
+      const Duration delay = lower ? Duration::zero() : Duration(kUpperDialsAfter);
+      core->Start(target.addresses.empty() ? nullptr : DialerOf(target), delay, lower);
+      greeter_->Expect(core);
+    }
+    return std::make_unique<GrpcLink>(core, executor_);
+  }
+
+  LinkCore::Dialer DialerOf(const LinkTarget& target) {
+    const auto one = [identity = options_.identity, peer = target.peer, streams = streams_](
+                         const std::string& address, std::shared_ptr<StreamSink> sink) {
+      return DialStream(address, *identity, peer, streams, std::move(sink));
+    };
+    const auto stripe = [one, addresses = target.addresses, executor = executor_](
+                            const std::string& first, std::shared_ptr<StreamSink> sink) {
+      if (!first.empty()) return one(first, std::move(sink));
+      return RacingStream::Dial(one, addresses, executor, std::move(sink));
+    };
+    return [stripe, executor = executor_](std::shared_ptr<StreamSink> sink) {
+      return StripedStream::Dial(stripe, executor, std::move(sink));
+    };
+  }
+
   static Status CheckTarget(const LinkTarget& target, bool dial) {
     if (target.channel.size() > kChannelNameBytesMax) {
       return InvalidArgument("the name of a link is too long");
@@ -164,10 +192,12 @@ class GrpcLinkHub final : public LinkHub {
   }
 
   std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
-    auto core =
-        std::make_shared<LinkCore>(target, std::move(handlers),
-                                   LinkContext{options_.limits, options_.upload, options_.download,
-                                               executor_, stripes_most_, unfinished_, low_water_});
+    auto core = std::make_shared<LinkCore>(
+        target, std::move(handlers),
+        LinkContext{options_.limits, options_.upload, options_.download, executor_, stripes_most_,
+                    unfinished_, low_water_,
+                    [gate = gate_](const std::string& end) { return gate->IsRelayed(end); },
+                    [greeter = greeter_] { greeter->LookAgain(); }});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });
@@ -210,6 +240,7 @@ class GrpcLinkHub final : public LinkHub {
   std::shared_ptr<LowWaterLoop> low_water_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<PeerServer> server_;
+  std::unique_ptr<RelayDoor> door_;  // executor only; null: no relay was ever used
   Mutex mutex_;
   std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
 };

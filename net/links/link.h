@@ -21,13 +21,15 @@
 #include "common/timeouts.h"
 #include "common/units.h"
 #include "net/links/frame.h"
+#include "net/relay/relay_state.h"
 
 namespace shoal::net {
 
 struct LinkStats {
   PeerId peer;
   std::string channel;
-  std::string address;  // of the other end, as dialled or accepted
+  std::string address;  // of the other end, as dialled or accepted; "relay host:port"
+  std::string path;     // lan, direct or relay; empty: not connected
   bool connected = false;
   std::uint64_t sent_wire_bytes = 0;      // as the sockets count them: payload, headers, framing,
   std::uint64_t received_wire_bytes = 0;  // TLS records
@@ -67,7 +69,9 @@ class Link {
 
 struct LinkTarget {
   PeerId peer;
-  std::vector<std::string> addresses;  // host:port, tried in order, again and again
+  // host:port, nearest first, and of relays (net/relay/relay_address.h); dialled a moment apart,
+  // again and again. The first that answers counts.
+  std::vector<std::string> addresses;
   RunId run;
   std::uint64_t generation = 0;
   std::string channel;  // equal on both ends, e.g. "boundary/0/1"
@@ -91,14 +95,21 @@ class LinkHub {
  public:
   virtual ~LinkHub() = default;
 
-  // Dials (the end with the lower position in the plan) or waits to be dialled by target.peer.
-  // The link exists at once; on_open or on_closed follows. Thread: executor.
+  // For the end with the lower position in the plan, and the one with the higher. Both wait to be
+  // dialled by target.peer; the lower one dials at once, the higher one, if it knows addresses,
+  // when it was not dialled for a moment. So one of the two need be reachable, and where a relay
+  // is, none. The link exists at once; on_open or on_closed follows. Thread: executor.
   virtual std::unique_ptr<Link> Dial(const LinkTarget& target, LinkHandlers handlers) = 0;
   virtual std::unique_ptr<Link> Accept(const LinkTarget& target, LinkHandlers handlers) = 0;
 
   // The peers of the current plan. Nobody else gets further than the TLS handshake, except who is
   // expected by Accept. Replaces those before; a connection that is open stays. Thread: executor.
   virtual void Admit(const std::vector<PeerId>&) {}
+
+  // Keeps this peer reachable through those of `addresses` that are relays', in place of those
+  // before. Thread: executor.
+  virtual void UseRelays(const std::vector<std::string>&) {}
+  virtual std::vector<RelayState> relays() const { return {}; }
 
   // Of links that are made from now on. Thread: executor.
   virtual void SetTimeouts(const Timeouts&) {}

@@ -3,7 +3,9 @@
 #include <utility>
 
 #include "common/log.h"
+#include "net/base/tcp_endpoint.h"
 #include "net/base/wire_bytes.h"
+#include "net/relay/relay_address.h"
 
 namespace shoal::net {
 namespace {
@@ -37,13 +39,16 @@ void LinkCore::After(const char* name, Duration delay, void (LinkCore::*then)())
   });
 }
 
-void LinkCore::Start(Dialer dialer) {
+void LinkCore::Start(Dialer dialer, Duration delay, bool lower) {
   SHOAL_ASSERT_ON(*context_.executor);
   MutexLock lock(mutex_);
+  lower_ = lower;
   rates_.Start(Now());
   After("link.open_timeout", context_.limits.timeouts.link_open, &LinkCore::OpenTimeout);
   dialer_ = std::move(dialer);
-  if (dialer_) DialNext();
+  if (!dialer_) return;
+  if (delay == Duration::zero()) return DialNext();
+  After("link.dial", delay, &LinkCore::DialNext);
 }
 
 void LinkCore::Detach() {
@@ -69,10 +74,18 @@ Status LinkCore::Send(Frame frame) {
 
 bool LinkCore::Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
   MutexLock lock(mutex_);
-  if (handshake_.phase() != LinkPhase::kConnecting || stream_ || dialer_) return false;
+  if (handshake_.open() || handshake_.closed()) return false;
+  // The lower end's hello may have been accepted by now; then the other end drops this stream.
+  if (stream_ && lower_ && handshake_.phase() == LinkPhase::kGreeting) return false;
   const auto striped = StripedStream::Accepted(stream, context_.executor);
   if (!striped->SetSink(shared_from_this())) return false;
+  if (stream_) {
+    stream_->Close(Cancelled("the other end dialled sooner"));
+    sender_.Restart();
+    receiver_.Restart();
+  }
   stream_ = striped;
+  dialled_ = false;
   receiver_.CountWire(WireBytes(hello_bytes));
   bulk::v1::ChunkHeader header;
   header.mutable_accept();
@@ -122,6 +135,7 @@ LinkStats LinkCore::stats() const {
   stats.channel = target_.channel;
   stats.address = handshake_.address();
   stats.connected = handshake_.open();
+  if (stats.connected) stats.path = path_;
   stats.connections = stats.connected ? static_cast<std::uint32_t>(stream_->stripes()) : 0;
   stats.send_bps = rates_.send_bps();
   stats.receive_bps = rates_.receive_bps();
@@ -150,9 +164,10 @@ std::optional<LinkPulse> LinkCore::TakePulse(bool probe) {
 void LinkCore::DialNext() {
   const auto attempt = handshake_.Dial();
   if (!attempt) return;
-  stream_ = dialer_(attempt->address, shared_from_this());
+  dialled_ = true;
+  stream_ = dialer_(shared_from_this());
   context_.executor->PostAfter("link.connect_timeout", kConnectTimeout,
-                               [weak = weak_from_this(), number = attempt->number] {
+                               [weak = weak_from_this(), number = *attempt] {
                                  const auto self = weak.lock();
                                  if (!self) return;
                                  MutexLock lock(self->mutex_);
@@ -170,21 +185,23 @@ void LinkCore::ConnectTimeout(std::uint64_t attempt) {
 
 void LinkCore::AttemptFailed(const Status& status) {
   stream_ = nullptr;
+  dialled_ = false;
+  if (context_.attempt_failed) context_.executor->Post("link.callers", context_.attempt_failed);
   sender_.Restart();
   receiver_.Restart();
   SHOAL_LOG(kDebug, "net", "link.dial_failed", {"peer", target_.peer.ToShort()},
-            {"address", handshake_.address()}, {"error", status.message()});
+            {"error", status.message()});
   After("link.dial", handshake_.AttemptFailed(status), &LinkCore::DialNext);
 }
 
 void LinkCore::OpenTimeout() {
-  if (!handshake_.open()) Close(handshake_.Late(dialer_ != nullptr));
+  if (!handshake_.open()) Close(handshake_.Late(lower_));
 }
 
 void LinkCore::OnOpen(BulkStream* stream) {
   MutexLock lock(mutex_);
   if (stream != stream_.get() || handshake_.phase() != LinkPhase::kConnecting) return;
-  handshake_.Greet();
+  handshake_.Greet(ShownAddress(stream_->address()));
   bulk::v1::ChunkHeader header;
   *header.mutable_hello() = handshake_.Hello();
   QueueControl(header);
@@ -207,7 +224,12 @@ void LinkCore::OnGone(BulkStream* stream, const Status& status) {
 
 void LinkCore::Opened() {
   const TimePoint now = Now();
-  handshake_.Open(stream_->address());
+  const std::string address = stream_->address();
+  const bool relayed =
+      dialled_ ? IsRelayAddress(address) : context_.is_relayed && context_.is_relayed(address);
+  const auto end = ParseTcpEndpoint(stream_->peer_address());
+  path_ = relayed ? "relay" : end && IsPrivate(*end) ? "lan" : "direct";
+  handshake_.Open(dialled_ || !relayed ? ShownAddress(address) : "relay " + address);
   tuned_stripes_ = stream_->stripes();
   sockets_ = TuneForBulk(stream_->peer_addresses());
   liveness_.Heard(now);
@@ -225,6 +247,7 @@ void LinkCore::Close(const Status& reason) {
   if (stream_) stream_->Close(Cancelled("the link was closed by the other end"));
   stream_ = nullptr;
   dialer_ = nullptr;
+  dialled_ = false;
   sender_.Clear();
   rates_.Stop();
   PostHandler("link.closed", [reason](const LinkHandlers& handlers) {
@@ -260,12 +283,12 @@ void LinkCore::LookAtStripes() {
   if (stream_->stripes() != std::exchange(tuned_stripes_, stream_->stripes())) {
     sockets_ = TuneForBulk(stream_->peer_addresses());
   }
-  if (dialer_ && stream_->stripes() < context_.limits.connections_first) Grow();
+  if (dialled_ && stream_->stripes() < context_.limits.connections_first) Grow();
   const TimePoint now = Now();
   const bool wanted = stripe_demand_.Tick(now, sender_.stall_network_ms(), context_.upload->taken(),
                                           context_.upload->rate());
   if (!wanted || sockets_.empty() || stream_->stripes() >= context_.limits.connections_max) return;
-  if (dialer_) {
+  if (dialled_) {
     Grow();
   } else {
     SendPing(now, true);
@@ -387,7 +410,7 @@ void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
     if (liveness_.Answered(ping.id(), ping.at())) SendPing(heard);
     return;
   }
-  if (ping.crowded() && dialer_) Grow();
+  if (ping.crowded() && dialled_) Grow();
   bulk::v1::ChunkHeader header;
   header.mutable_ping()->set_id(ping.id());
   header.mutable_ping()->set_reply(true);

@@ -16,6 +16,7 @@
 
 #include "common/executor.h"
 #include "common/mutex.h"
+#include "net/base/transfer_rates.h"
 #include "net/links/frame_intake.h"
 #include "net/links/link.h"
 #include "net/links/link_handshake.h"
@@ -23,7 +24,6 @@
 #include "net/links/link_receiver.h"
 #include "net/links/link_sender.h"
 #include "net/links/striped_stream.h"
-#include "net/links/transfer_rates.h"
 #include "net/pacing/low_water_loop.h"
 #include "net/pacing/pacing_loop.h"
 #include "net/pacing/rate_limiter.h"
@@ -40,25 +40,30 @@ struct LinkContext {
   std::shared_ptr<const std::atomic<std::size_t>> stripes_most;  // see LinkSender
   std::shared_ptr<ByteBudget> unfinished;                        // frames of all links
   std::shared_ptr<LowWaterLoop> low_water;
+  // Whether an accepted connection came by a relay. Thread: any.
+  std::function<bool(const std::string& peer_address)> is_relayed;
+  // An attempt of this end's failed: callers that waited for its end may be taken. On the executor.
+  std::function<void()> attempt_failed;
 };
 
 // Thread: any, unless noted.
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
  public:
-  // Opens a stream to an address whose events go to the given sink.
-  using Dialer = std::function<std::shared_ptr<StripedStream>(const std::string& address,
-                                                              std::shared_ptr<StreamSink> sink)>;
+  // Opens a stream to the other end, whose events go to the given sink.
+  using Dialer = std::function<std::shared_ptr<StripedStream>(std::shared_ptr<StreamSink> sink)>;
 
   LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context);
 
-  // Starts the clock of the open timeout and, with a dialer, dialling. Thread: executor.
-  void Start(Dialer dialer);
+  // Starts the clock of the open timeout and, with a dialer, dialling, after `delay`. Both ends may
+  // dial and be dialled. `lower`: if two streams come about at once, this end's own one counts.
+  // Thread: executor.
+  void Start(Dialer dialer, Duration delay, bool lower);
   // The Link object is gone: closes, no handler runs any more. Thread: executor.
   void Detach();
   Status Send(Frame frame);
 
   // An accepted stream whose hello matched. False: the stream or the link has ended, or the link
-  // has another stream. Thread: any.
+  // has another stream, or may have one in a moment. Thread: any.
   bool Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
   // The same for one more connection of an open link. Thread: any.
   bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
@@ -124,9 +129,12 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   LinkReceiver receiver_ SHOAL_GUARDED_BY(mutex_);
   LinkLiveness liveness_ SHOAL_GUARDED_BY(mutex_);
   TransferRates rates_ SHOAL_GUARDED_BY(mutex_);
-  Dialer dialer_ SHOAL_GUARDED_BY(mutex_);
+  Dialer dialer_ SHOAL_GUARDED_BY(mutex_);  // null: is dialled only
+  bool lower_ SHOAL_GUARDED_BY(mutex_) = true;
+  bool dialled_ SHOAL_GUARDED_BY(mutex_) = false;  // stream_ is this end's own
   std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
   std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_; none: there is no line
+  std::string path_ SHOAL_GUARDED_BY(mutex_);                // of stream_, as LinkStats has it
   std::size_t tuned_stripes_ SHOAL_GUARDED_BY(mutex_) = 0;   // whose sockets those are
   StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
 };

@@ -207,6 +207,14 @@ void LinkGreeter::Expect(const std::shared_ptr<LinkCore>& link) {
   }
 }
 
+void LinkGreeter::LookAgain() {
+  MutexLock lock(mutex_);
+  const std::vector<std::shared_ptr<Caller>> waiting(callers_.begin(), callers_.end());
+  for (const std::shared_ptr<Caller>& caller : waiting) {
+    if (caller->greeted && !caller->refused && Match(*caller).ok()) callers_.remove(caller);
+  }
+}
+
 void LinkGreeter::Stop() {
   MutexLock lock(mutex_);
   stopped_ = true;

@@ -28,6 +28,8 @@ class LinkGreeter : public std::enable_shared_from_this<LinkGreeter> {
   }
   // A link that waits to be dialled; takes an early caller at once if there is one.
   void Expect(const std::shared_ptr<LinkCore>& link);
+  // A link has become ready for callers that wait.
+  void LookAgain();
   // Who may come besides the peers that links expect; a plan names them before there are links.
   void Admit(const std::vector<PeerId>& peers);
   bool Admits(const PeerId& peer);

@@ -30,12 +30,13 @@ void LinkHandshake::Enter(LinkPhase phase) {
   phase_ = phase;
 }
 
-std::optional<LinkHandshake::Attempt> LinkHandshake::Dial() {
-  if (attempt_running_ || target_.addresses.empty()) return std::nullopt;
-  address_ = target_.addresses[attempts_ % target_.addresses.size()];
+std::optional<std::uint64_t> LinkHandshake::Dial() {
+  // The other end may have dialled sooner.
+  if (attempt_running_ || phase_ != LinkPhase::kConnecting || target_.addresses.empty()) {
+    return std::nullopt;
+  }
   attempt_running_ = true;
-  Enter(LinkPhase::kConnecting);
-  return Attempt{++attempts_, address_};
+  return ++attempts_;
 }
 
 bool LinkHandshake::Unanswered(std::uint64_t number) const {
@@ -46,9 +47,7 @@ Duration LinkHandshake::AttemptFailed(const Status& why) {
   attempt_running_ = false;
   Enter(LinkPhase::kConnecting);
   last_failure_ = why;
-  if (attempts_ % target_.addresses.size() != 0) return Duration::zero();
-  const std::uint64_t rounds = attempts_ / target_.addresses.size();
-  return std::min<Duration>(kBackoffFirst * (1u << std::min<std::uint64_t>(rounds - 1, 5)),
+  return std::min<Duration>(kBackoffFirst * (1u << std::min<std::uint64_t>(attempts_ - 1, 5)),
                             kBackoffMax);
 }
 
@@ -71,26 +70,28 @@ Status LinkHandshake::CheckAnswer(const bulk::v1::ChunkHeader& answer) {
                 "refused by the other end: " + accept.error().substr(0, 1000));
 }
 
-Status LinkHandshake::Late(bool dials) const {
+Status LinkHandshake::Late(bool lower) const {
   const std::string where = "link '" + target_.channel + "' with peer " + target_.peer.ToShort();
-  if (!dials) {
-    return DeadlineExceeded(where +
-                            ": the peer did not connect in time; check that it runs and can "
-                            "reach this machine's port");
-  }
   if (phase_ == LinkPhase::kGreeting) {
     return DeadlineExceeded(where + ": reached at " + address_ +
                             ", but it did not accept the link of generation " +
                             std::to_string(target_.generation) + " in time; its plan may differ");
   }
   if (last_failure_.code() == StatusCode::kPermissionDenied) {
-    return DeadlineExceeded(where + ": " + address_ +
-                            " is reached, but does not take this peer's key; this peer is not in "
-                            "its plan, or not yet");
+    return DeadlineExceeded(where +
+                            ": it is reached, but does not take this peer's key; this peer is not "
+                            "in its plan, or not yet (" +
+                            last_failure_.message() + ")");
+  }
+  if (!lower && last_failure_.ok()) {
+    return DeadlineExceeded(where +
+                            ": the peer did not connect in time; check that it runs and can "
+                            "reach this machine's port");
   }
   return DeadlineExceeded(where + ": not reached in time (" +
                           (last_failure_.ok() ? "no answer" : last_failure_.message()) +
-                          "); check that it runs and that its port is open");
+                          "); check that it runs, and that one of the two "
+                          "ends can be reached; a relay helps where neither can");
 }
 
 }  // namespace shoal::net

@@ -32,19 +32,18 @@ class LinkHandshake {
   // The other end's, as dialled or accepted.
   const std::string& address() const { return address_; }
 
-  struct Attempt {
-    std::uint64_t number = 0;
-    std::string address;
-  };
-  // The next address in turn; nullopt: an attempt goes on, or there is no address.
-  std::optional<Attempt> Dial();
+  // The number of a new attempt, by all addresses; nullopt: one goes on, or there is no address.
+  std::optional<std::uint64_t> Dial();
   // Attempt `number` goes on, and nothing answers yet.
   bool Unanswered(std::uint64_t number) const;
-  // Returns how long to wait before the next one: nothing within a round of all addresses.
+  // Returns how long to wait before the next one.
   Duration AttemptFailed(const Status& why);
 
   // The dialled stream is there: Hello goes out.
-  void Greet() { Enter(LinkPhase::kGreeting); }
+  void Greet(std::string address) {
+    Enter(LinkPhase::kGreeting);
+    address_ = std::move(address);
+  }
   bulk::v1::LinkHello Hello() const;
   // What an answer to the hello says; an error if the other end refuses.
   static Status CheckAnswer(const bulk::v1::ChunkHeader& answer);
@@ -54,8 +53,8 @@ class LinkHandshake {
   }
   void Close() { Enter(LinkPhase::kClosed); }
 
-  // Why the link is not open by now. `dials`: this end does.
-  Status Late(bool dials) const;
+  // Why the link is not open by now. `lower`: this end dialled all the time.
+  Status Late(bool lower) const;
 
  private:
   void Enter(LinkPhase phase);

@@ -32,7 +32,7 @@ std::shared_ptr<StripedStream> StripedStream::Dial(DialStripe dial, Executor* ex
   MutexLock lock(striped->mutex_);
   striped->sink_ = std::move(sink);
   striped->stripes_.emplace_back();
-  striped->stripes_[0].stream = striped->dial_(std::make_shared<StripeSink>(striped, 0));
+  striped->stripes_[0].stream = striped->dial_("", std::make_shared<StripeSink>(striped, 0));
   return striped;
 }
 
@@ -57,13 +57,16 @@ bool StripedStream::Grow(bulk::v1::LinkHello hello) {
   const bool dialling = std::any_of(stripes_.begin(), stripes_.end(), [](const Stripe& stripe) {
     return stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting;
   });
-  if (!dial_ || closed_ || refused_ || dialling || stripes_.size() >= kStripesMax) return false;
+  if (!dial_ || closed_ || refused_ || dialling || !stripes_[0].stream ||
+      stripes_.size() >= kStripesMax)
+    return false;
   const std::size_t index = stripes_.size();
   hello.set_stripe(static_cast<std::uint32_t>(index));
   stripes_.emplace_back();
   stripes_[index].state = StripeState::kDialling;
   stripes_[index].hello = std::move(hello);
-  stripes_[index].stream = dial_(std::make_shared<StripeSink>(shared_from_this(), index));
+  stripes_[index].stream =
+      dial_(stripes_[0].stream->address(), std::make_shared<StripeSink>(shared_from_this(), index));
   return true;
 }
 

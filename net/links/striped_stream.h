@@ -29,7 +29,9 @@ namespace shoal::net {
 // Thread: any. Events go to the sink with nothing locked, one OnRead at a time.
 class StripedStream final : public BulkStream, public std::enable_shared_from_this<StripedStream> {
  public:
-  using DialStripe = std::function<std::shared_ptr<BulkStream>(std::shared_ptr<StreamSink>)>;
+  // `address`: of the first stripe; empty: this is the first one.
+  using DialStripe = std::function<std::shared_ptr<BulkStream>(const std::string& address,
+                                                               std::shared_ptr<StreamSink>)>;
 
   static constexpr std::size_t kStripesMax = 4;
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "net/links/transfer_rates.h"
+#include "net/base/transfer_rates.h"
 
 namespace shoal::net {
 namespace {

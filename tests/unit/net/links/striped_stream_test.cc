@@ -155,7 +155,11 @@ class StripedStreamTest : public testing::Test {
     seed_ = seed;
     a_->world = b_->world = &world_;
     a_->stream = StripedStream::Dial(
-        [this](std::shared_ptr<StreamSink> sink) { return DialStripe(std::move(sink)); },
+        [this](const std::string& first, std::shared_ptr<StreamSink> sink) {
+          // Further stripes go where the first one is.
+          EXPECT_EQ(first.empty(), ends_.empty());
+          return DialStripe(std::move(sink));
+        },
         executor_.get(), a_);
     Run();
     ASSERT_EQ(a_->opened, 1);

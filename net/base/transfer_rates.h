@@ -1,7 +1,7 @@
 // TransferRates: how fast a link sends and receives, over the last seconds. Pure.
 
-#ifndef SHOAL_NET_LINKS_TRANSFER_RATES_H_
-#define SHOAL_NET_LINKS_TRANSFER_RATES_H_
+#ifndef SHOAL_NET_BASE_TRANSFER_RATES_H_
+#define SHOAL_NET_BASE_TRANSFER_RATES_H_
 
 #include <chrono>
 #include <cstdint>
@@ -44,4 +44,4 @@ class TransferRates {
 
 }  // namespace shoal::net
 
-#endif  // SHOAL_NET_LINKS_TRANSFER_RATES_H_
+#endif  // SHOAL_NET_BASE_TRANSFER_RATES_H_

@@ -1,0 +1,412 @@
+#include "net/relay/relay_door.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/connect.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/write.hpp>
+#include <map>
+#include <thread>
+
+#include "common/clock.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "common/trace.h"
+#include "net/base/host_port.h"
+#include "net/relay/relay_ticket.h"
+
+namespace shoal::net {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using Error = boost::system::error_code;
+
+// Resolves and connects, within RelayDoor::kConnectPatience. Thread: the door's.
+class Connector : public std::enable_shared_from_this<Connector> {
+ public:
+  using Done = std::function<void(Error, tcp::socket)>;
+
+  Connector(asio::io_context* context, Done done)
+      : resolver_(*context), socket_(*context), timer_(*context), done_(std::move(done)) {}
+
+  void Start(const std::string& host_port) {
+    timer_.expires_after(RelayDoor::kConnectPatience);
+    timer_.async_wait([self = shared_from_this()](Error error) {
+      if (!error) self->Finish(asio::error::timed_out);
+    });
+    const auto parsed = ParseHostPort(host_port);
+    if (!parsed.ok()) return Finish(asio::error::invalid_argument);
+    resolver_.async_resolve(parsed->host, std::to_string(parsed->port),
+                            [self = shared_from_this()](Error error, const auto& found) {
+                              if (error) return self->Finish(error);
+                              self->Connect(found);
+                            });
+  }
+  void Cancel() {
+    done_ = nullptr;
+    Finish(asio::error::operation_aborted);
+  }
+
+ private:
+  void Connect(const tcp::resolver::results_type& found) {
+    asio::async_connect(
+        socket_, found,
+        [self = shared_from_this()](Error error, const tcp::endpoint&) { self->Finish(error); });
+  }
+  void Finish(Error error) {
+    if (std::exchange(finished_, true)) return;
+    timer_.cancel();
+    resolver_.cancel();
+    if (error) {
+      Error ignored;
+      socket_.close(ignored);
+    } else {
+      (void)::fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
+      Error ignored;
+      socket_.set_option(tcp::no_delay(true), ignored);
+    }
+    if (done_) std::exchange(done_, nullptr)(error, std::move(socket_));
+  }
+
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  Done done_;
+  bool finished_ = false;
+};
+
+// Comes for one call: connects to the relay, names the session, and has the caller. Thread: the
+// door's.
+class Arrival : public std::enable_shared_from_this<Arrival> {
+ public:
+  Arrival(asio::io_context* context, RelaySession session, std::function<void(int)> take)
+      : context_(context), timer_(*context), socket_(*context), take_(std::move(take)) {
+    request_ = std::string(kRelayPreface) + EncodeRelayMessage(RelayJoin{session});
+  }
+
+  void Start(const std::string& relay) {
+    connector_ = std::make_shared<Connector>(
+        context_, [self = shared_from_this()](Error error, tcp::socket socket) {
+          if (!error) self->Ask(std::move(socket));
+        });
+    connector_->Start(relay);
+  }
+  void Cancel() {
+    take_ = nullptr;
+    Error ignored;
+    if (connector_) connector_->Cancel();
+    timer_.cancel();
+    socket_.close(ignored);
+  }
+
+ private:
+  void Ask(tcp::socket socket) {
+    connector_ = nullptr;
+    socket_ = std::move(socket);
+    timer_.expires_after(RelayDoor::kConnectPatience);
+    timer_.async_wait([weak = weak_from_this()](Error error) {
+      const auto self = weak.lock();
+      Error ignored;
+      if (!error && self) self->socket_.close(ignored);
+    });
+    asio::async_write(socket_, asio::buffer(request_),
+                      [self = shared_from_this()](Error error, std::size_t) {
+                        if (!error) self->ReadAnswer();
+                      });
+  }
+  // Not a byte more than the answer: what follows is the caller's.
+  void ReadAnswer() {
+    asio::async_read(socket_, asio::buffer(answer_),
+                     [self = shared_from_this()](Error error, std::size_t) {
+                       self->timer_.cancel();
+                       if (error || !self->take_ || self->answer_ != Joined()) return;
+                       Error failed;
+                       const int fd = self->socket_.release(failed);
+                       if (!failed) self->take_(fd);
+                     });
+  }
+  static std::array<char, kRelayHeaderBytes> Joined() {
+    std::array<char, kRelayHeaderBytes> bytes{};
+    const std::string text = EncodeRelayMessage(RelayJoined{});
+    std::copy_n(text.begin(), bytes.size(), bytes.begin());
+    return bytes;
+  }
+
+  asio::io_context* const context_;
+  asio::steady_timer timer_;
+  tcp::socket socket_;
+  std::function<void(int)> take_;
+  std::shared_ptr<Connector> connector_;
+  std::string request_;
+  std::array<char, kRelayHeaderBytes> answer_{};
+};
+
+// This machine's registration at one relay. Thread: the door's.
+class Registration : public std::enable_shared_from_this<Registration> {
+ public:
+  struct Hooks {
+    std::function<void(const RelayState&)> on_state;
+    std::function<void(const RelaySession&, const std::string& relay)> on_call;
+  };
+
+  Registration(asio::io_context* context, RelayAddress relay,
+               std::shared_ptr<const Identity> identity, Hooks hooks)
+      : context_(context),
+        relay_(std::move(relay)),
+        identity_(std::move(identity)),
+        hooks_(std::move(hooks)),
+        socket_(*context),
+        retry_(*context),
+        ping_(*context) {
+    state_.relay = relay_.host_port;
+  }
+
+  void Start() {
+    connector_ = std::make_shared<Connector>(
+        context_, [self = shared_from_this()](Error error, tcp::socket socket) {
+          if (self->stopped_) return;
+          if (error) return self->Broken(error.message());
+          self->Connected(std::move(socket));
+        });
+    connector_->Start(relay_.host_port);
+  }
+  void Stop() {
+    stopped_ = true;
+    hooks_ = {};
+    if (connector_) connector_->Cancel();
+    retry_.cancel();
+    ping_.cancel();
+    Error ignored;
+    socket_.close(ignored);
+  }
+
+ private:
+  void Connected(tcp::socket socket) {
+    connector_ = nullptr;
+    socket_ = std::move(socket);
+    in_.clear();
+    out_.clear();
+    heard_at_ = SystemClock().Now();
+    Ping();
+    Write(std::string(kRelayPreface) + EncodeRelayMessage(RelayRegister{identity_->id}));
+    Read();
+  }
+
+  // One of a few bytes; the relay reads them at once, or is gone.
+  void Write(std::string bytes) {
+    out_ += bytes;
+    if (!writing_.empty()) return;
+    writing_ = std::exchange(out_, "");
+    asio::async_write(socket_, asio::buffer(writing_),
+                      [self = shared_from_this()](Error error, std::size_t) {
+                        self->writing_.clear();
+                        if (self->stopped_ || error) return;
+                        if (!self->out_.empty()) self->Write("");
+                      });
+  }
+
+  void Read() {
+    socket_.async_read_some(asio::buffer(chunk_),
+                            [self = shared_from_this()](Error error, std::size_t bytes) {
+                              if (self->stopped_ || !self->socket_.is_open()) return;
+                              if (error) return self->Broken("the connection ended");
+                              self->heard_at_ = SystemClock().Now();
+                              self->in_.append(self->chunk_.data(), bytes);
+                              self->Look();
+                            });
+  }
+
+  void Look() {
+    for (;;) {
+      auto taken = TakeRelayMessage(in_);
+      if (!taken.ok()) return Broken(taken.status().message());
+      if (!*taken) break;
+      in_.erase(0, (*taken)->bytes);
+      const Status status = Handle((*taken)->message);
+      if (!status.ok()) return Broken(status.message());
+    }
+    Read();
+  }
+
+  Status Handle(const RelayMessage& message) {
+    if (const auto* challenge = std::get_if<RelayChallenge>(&message)) {
+      SHOAL_ASSIGN_OR_RETURN(const RelayProof proof,
+                             ProveToRelay(*challenge, relay_.secret, *identity_));
+      Write(EncodeRelayMessage(proof));
+    } else if (const auto* registered = std::get_if<RelayRegistered>(&message)) {
+      state_.registered = true;
+      state_.seen_address = registered->seen_address;
+      state_.trouble.clear();
+      wait_ = RelayDoor::kRetryFirst;
+      hooks_.on_state(state_);
+    } else if (const auto* incoming = std::get_if<RelayIncoming>(&message)) {
+      if (state_.registered) hooks_.on_call(incoming->session, relay_.host_port);
+    } else if (const auto* refused = std::get_if<RelayRefused>(&message)) {
+      return Status(refused->code, "refused: " + refused->error);
+    } else if (std::holds_alternative<RelayPong>(message)) {
+      const std::chrono::duration<double, std::milli> time = SystemClock().Now() - pinged_at_;
+      state_.rtt_ms = time.count();
+      hooks_.on_state(state_);
+    }
+    return Status::Ok();
+  }
+
+  void Ping() {
+    ping_.expires_after(state_.registered ? RelayDoor::kPingEvery : std::chrono::seconds(1));
+    ping_.async_wait([self = shared_from_this()](Error error) {
+      if (error || self->stopped_) return;
+      const TimePoint now = SystemClock().Now();
+      if (now - self->heard_at_ > RelayDoor::kSilence) return self->Broken("it is silent");
+      if (self->state_.registered) {
+        self->pinged_at_ = now;
+        self->Write(EncodeRelayMessage(RelayPing{}));
+      }
+      self->Ping();
+    });
+  }
+
+  void Broken(const std::string& why) {
+    Error ignored;
+    socket_.close(ignored);
+    ping_.cancel();
+    if (state_.registered || state_.trouble != why) {
+      SHOAL_LOG(kInfo, "net", "relay.lost", {"relay", relay_.host_port}, {"error", why});
+    }
+    state_.registered = false;
+    state_.trouble = why;
+    hooks_.on_state(state_);
+    retry_.expires_after(wait_);
+    wait_ = std::min(2 * wait_, RelayDoor::kRetryMax);
+    retry_.async_wait([self = shared_from_this()](Error error) {
+      if (!error && !self->stopped_) self->Start();
+    });
+  }
+
+  asio::io_context* const context_;
+  const RelayAddress relay_;
+  const std::shared_ptr<const Identity> identity_;
+  Hooks hooks_;
+  std::shared_ptr<Connector> connector_;
+  tcp::socket socket_;
+  asio::steady_timer retry_;
+  asio::steady_timer ping_;
+  std::chrono::milliseconds wait_ = RelayDoor::kRetryFirst;
+  TimePoint heard_at_{};
+  TimePoint pinged_at_{};
+  std::array<char, 1024> chunk_{};
+  std::string in_;
+  std::string out_;
+  std::string writing_;
+  RelayState state_;
+  bool stopped_ = false;
+};
+
+class AsioRelayDoor final : public RelayDoor {
+ public:
+  AsioRelayDoor(std::shared_ptr<const Identity> identity, std::function<void(int)> take)
+      : identity_(std::move(identity)), take_(std::move(take)) {
+    thread_ = std::thread([this] {
+      SetThreadName("relay");
+      context_.run();
+    });
+  }
+  ~AsioRelayDoor() override {
+    asio::post(context_, [this] {
+      for (auto& [relay, registration] : registrations_) registration->Stop();
+      for (const auto& weak : arrivals_) {
+        if (const auto arrival = weak.lock()) arrival->Cancel();
+      }
+    });
+    work_.reset();
+    thread_.join();
+  }
+
+  void Use(const std::vector<RelayAddress>& relays) override {
+    asio::post(context_, [this, relays] { UseOnThread(relays); });
+  }
+  std::vector<RelayState> states() const override {
+    MutexLock lock(mutex_);
+    return states_;
+  }
+
+ private:
+  static std::string KeyOf(const RelayAddress& relay) { return FormatRelayAddress(relay); }
+
+  void UseOnThread(std::vector<RelayAddress> relays) {
+    if (relays.size() > kRelaysMax) relays.resize(kRelaysMax);
+    std::map<std::string, std::shared_ptr<Registration>> before;
+    std::swap(before, registrations_);
+    {
+      MutexLock lock(mutex_);
+      std::erase_if(states_, [&relays](const RelayState& state) {
+        return std::none_of(relays.begin(), relays.end(), [&state](const RelayAddress& relay) {
+          return relay.host_port == state.relay;
+        });
+      });
+    }
+    for (const RelayAddress& relay : relays) {
+      const std::string key = KeyOf(relay);
+      if (registrations_.contains(key)) continue;
+      if (const auto kept = before.extract(key)) {
+        registrations_.emplace(key, kept.mapped());
+        continue;
+      }
+      Registration::Hooks hooks;
+      hooks.on_state = [this](const RelayState& state) { Keep(state); };
+      hooks.on_call = [this](const RelaySession& session, const std::string& at) {
+        Fetch(session, at);
+      };
+      const auto made = std::make_shared<Registration>(&context_, relay, identity_, hooks);
+      registrations_.emplace(key, made);
+      Keep({relay.host_port, false, "", "", 0});
+      made->Start();
+    }
+    for (const auto& [key, registration] : before) registration->Stop();
+  }
+
+  void Keep(const RelayState& state) {
+    MutexLock lock(mutex_);
+    for (RelayState& each : states_) {
+      if (each.relay != state.relay) continue;
+      each = state;
+      return;
+    }
+    states_.push_back(state);
+  }
+
+  void Fetch(const RelaySession& session, const std::string& relay) {
+    std::erase_if(arrivals_, [](const auto& weak) { return weak.expired(); });
+    if (arrivals_.size() >= kArrivalsMax) return;  // the relay tells the caller in time
+    const auto arrival = std::make_shared<Arrival>(&context_, session, take_);
+    arrivals_.push_back(arrival);
+    arrival->Start(relay);
+  }
+
+  const std::shared_ptr<const Identity> identity_;
+  const std::function<void(int)> take_;
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_ =
+      asio::make_work_guard(context_);
+  std::map<std::string, std::shared_ptr<Registration>> registrations_;  // the thread's only
+  std::vector<std::weak_ptr<Arrival>> arrivals_;                        // the thread's only
+  mutable Mutex mutex_;
+  std::vector<RelayState> states_ SHOAL_GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace
+
+std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
+                                        std::function<void(int fd)> take) {
+  return std::make_unique<AsioRelayDoor>(std::move(identity), std::move(take));
+}
+
+}  // namespace shoal::net

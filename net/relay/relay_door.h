@@ -1,0 +1,43 @@
+// RelayDoor: keeps this machine reachable through relays. It registers at each of them, comes for
+// whoever calls there, and hands the connection over as if it had been accepted here. A relay that
+// is gone is tried again and again.
+
+#ifndef SHOAL_NET_RELAY_RELAY_DOOR_H_
+#define SHOAL_NET_RELAY_RELAY_DOOR_H_
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "net/identity/identity.h"
+#include "net/relay/relay_address.h"
+#include "net/relay/relay_state.h"
+
+namespace shoal::net {
+
+class RelayDoor {
+ public:
+  static constexpr std::chrono::seconds kConnectPatience{5};
+  static constexpr std::chrono::seconds kPingEvery{10};
+  static constexpr std::chrono::seconds kSilence{25};  // then the relay is gone
+  static constexpr std::chrono::milliseconds kRetryFirst{500};
+  static constexpr std::chrono::milliseconds kRetryMax{10'000};
+  static constexpr std::size_t kRelaysMax = 8;      // more are left out
+  static constexpr std::size_t kArrivalsMax = 128;  // calls that are being fetched at once
+
+  virtual ~RelayDoor() = default;  // `take` does not run afterwards
+
+  // Thread: any, all three.
+  virtual void Use(const std::vector<RelayAddress>& relays) = 0;  // in place of those before
+  virtual std::vector<RelayState> states() const = 0;
+};
+
+// `take` owns each connected, non-blocking socket it gets; it runs on a thread of the door's own.
+std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
+                                        std::function<void(int fd)> take);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_RELAY_RELAY_DOOR_H_

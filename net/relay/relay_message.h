@@ -1,0 +1,94 @@
+// Messages between a relay and the peers that are reached through it. Layout: docs/WIRE.md,
+// "Relay". Pure: bytes in, messages out; every size is bounded before anything is allocated.
+
+#ifndef SHOAL_NET_RELAY_RELAY_MESSAGE_H_
+#define SHOAL_NET_RELAY_RELAY_MESSAGE_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "common/ids.h"
+#include "common/status.h"
+
+namespace shoal::net {
+
+// What a peer's connection begins with; the last character is the version.
+inline constexpr std::string_view kRelayPreface = "shoal-relay/1\n";
+
+using RelayChallengeBytes = std::array<unsigned char, 32>;
+using RelaySession = std::array<unsigned char, 16>;
+
+// Peer to relay: calls for `key` shall come here.
+struct RelayRegister {
+  PeerId key;
+};
+// Relay to peer, with new random bytes each time; and the peer's answer.
+struct RelayChallenge {
+  RelayChallengeBytes bytes{};
+};
+struct RelayProof {
+  std::array<unsigned char, 32> code{};       // that it knows the relay's secret
+  std::array<unsigned char, 64> signature{};  // that it owns the key
+};
+// The peer is reachable here from now on, for as long as this connection stands.
+struct RelayRegistered {
+  std::string seen_address;  // the peer's, as the relay sees it
+};
+// Somebody calls: come for him with a new connection.
+struct RelayIncoming {
+  RelaySession session{};
+  std::string caller;  // address
+};
+// Peer to relay, first message of that new connection; and the answer, after which bytes of the
+// caller follow.
+struct RelayJoin {
+  RelaySession session{};
+};
+struct RelayJoined {};
+struct RelayRefused {
+  StatusCode code = StatusCode::kUnknown;
+  std::string error;
+};
+struct RelayPing {};
+struct RelayPong {};
+
+using RelayMessage =
+    std::variant<RelayRegister, RelayChallenge, RelayProof, RelayRegistered, RelayIncoming,
+                 RelayJoin, RelayJoined, RelayRefused, RelayPing, RelayPong>;
+
+inline constexpr std::size_t kRelayTextMax = 512;  // of an address or an error
+inline constexpr std::size_t kRelayHeaderBytes = 3;
+inline constexpr std::size_t kRelayMessageBytesMax = kRelayHeaderBytes + 64 + kRelayTextMax;
+
+// Longer texts are cut.
+std::string EncodeRelayMessage(const RelayMessage& message);
+
+struct RelayTaken {
+  RelayMessage message;
+  std::size_t bytes = 0;  // of the front of what was given
+};
+// The first message of `bytes`; nullopt: more are needed. Data loss: not a message.
+Result<std::optional<RelayTaken>> TakeRelayMessage(std::string_view bytes);
+
+// What a caller asks for: HTTP's CONNECT with the key as host and the ticket as a header.
+struct RelayCall {
+  PeerId target;
+  std::string ticket;
+};
+inline constexpr std::size_t kRelayCallBytesMax = 2048;
+// The same of a whole head, up to and with its empty line. Invalid argument: not such a call.
+Result<RelayCall> ParseRelayCall(std::string_view head);
+// "<key>.shoal:1", what gRPC writes behind CONNECT, and the header that it adds.
+std::string RelayCallTarget(const PeerId& target);
+std::string RelayCallHeader(const std::string& ticket);
+// The answer to a call: bytes of the peer follow, or why not.
+std::string RelayCallAnswer(const Status& status);
+
+}  // namespace shoal::net
+
+#endif  // SHOAL_NET_RELAY_RELAY_MESSAGE_H_
