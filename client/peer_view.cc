@@ -148,11 +148,12 @@ std::string LinkTable(const Json& status) {
   const StageTime time = StageTimeOf(status);
   if (!links.is_array() || links.empty()) return "";
   const auto of = [](const char* name) { return net::PeerLabel(std::string("links[].") + name); };
-  std::vector<Row> rows = {{RowName("links[]"), of("name"), of("upBps"), of("downBps"), of("ratio"),
-                            of("sentWireBytes"), of("receivedWireBytes"), of("rttMs"), of("busy"),
-                            of("queueBytes")}};
+  std::vector<Row> rows = {{RowName("links[]"), of("name"), of("path"), of("upBps"), of("downBps"),
+                            of("ratio"), of("sentWireBytes"), of("receivedWireBytes"), of("rttMs"),
+                            of("busy"), of("queueBytes")}};
   for (const Json& link : links) {
     rows.push_back({"  " + Text(link, "channel"), Text(link, "name"),
+                    Text(link, "path").empty() ? "-" : Text(link, "path"),
                     At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
                     RateText(Number(link, "downBps")),
                     Number(link, "ratio") > 0 ? Decimal("%.1fx", Number(link, "ratio")) : "-",

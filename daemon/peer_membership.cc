@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "daemon/peer_node.h"
+#include "net/relay/relay_address.h"
 
 namespace shoal::daemon {
 namespace {
@@ -69,12 +70,14 @@ void PeerNode::Begin() {
 Status PeerNode::OpenConnection(const std::string& invite) {
   SHOAL_ASSIGN_OR_RETURN(invite_, ReadInvite(invite));
   invite_text_ = net::FormatInvite(invite_);
-  ChangeState(PeerState::kJoining, "connecting to " + invite_.addresses.front());
+  hub_->UseRelays(invite_.addresses);
+  ChangeState(PeerState::kJoining, "connecting to " + net::ShownAddress(invite_.addresses.front()));
   connection_->Open(invite_);
   return Status::Ok();
 }
 
 void PeerNode::ForgetInvite() {
+  hub_->UseRelays({});
   overlay_.invite.reset();
   (void)std::remove(InviteFile(config_).c_str());
 }
@@ -100,8 +103,8 @@ Result<net::CommandResult> PeerNode::Join(const std::map<std::string, std::strin
     SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
     next.invite = invite_text_;
     next.paused = paused_ = false;
-    text =
-        "joining the swarm at " + invite_.addresses.front() + "; `shoal status` shows how it goes";
+    text = "joining the swarm at " + net::ShownAddress(invite_.addresses.front()) +
+           "; `shoal status` shows how it goes";
   }
   overlay_ = next;
   const std::string unsaved = KeepSettings();

@@ -10,6 +10,7 @@
 #include "common/version.h"
 #include "daemon/stage_messages.h"
 #include "net/base/local_addresses.h"
+#include "net/relay/relay_address.h"
 
 namespace shoal::daemon {
 namespace {
@@ -123,6 +124,9 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_join_secret(invite_.secret);
   hello->set_listen_port(hub_->port());
   for (const std::string& address : Addresses()) hello->add_addresses(address);
+  for (const net::RelayAddress& relay : net::RelaysAmong(invite_.addresses)) {
+    hello->add_addresses(net::FormatRelayAddress(relay));
+  }
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(rests());
@@ -419,6 +423,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.upload_line = hub_->upload_line();
   const BitsPerSecond pace = hub_->upload_pace();
   if (s.upload_cap.value == 0 || pace.value < s.upload_cap.value) s.upload_pace = pace;
+  s.relays = hub_->relays();
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();

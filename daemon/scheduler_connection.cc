@@ -5,6 +5,7 @@
 
 #include "common/log.h"
 #include "common/text.h"
+#include "net/relay/relay_address.h"
 
 namespace shoal::daemon {
 namespace {
@@ -30,11 +31,14 @@ Status RefusalOf(const control::v1::Refused& refused) {
                                         : CleanText(refused.error(), kRefusalCharactersMax));
 }
 
-// The one that served last comes last: its scheduler may be gone.
+// The one that served last comes last: its scheduler may be gone. Relays come behind all others: a
+// direct way is the better one.
 std::vector<std::string> LeastLikelyLast(std::vector<std::string> addresses,
                                          const std::string& served_by) {
   const auto found = std::ranges::find(addresses, served_by);
   if (found != addresses.end()) std::rotate(addresses.begin(), found + 1, addresses.end());
+  std::ranges::stable_partition(
+      addresses, [](const std::string& address) { return !net::IsRelayAddress(address); });
   return addresses;
 }
 
@@ -176,7 +180,13 @@ void SchedulerConnection::Tell(control::v1::PeerMessage message) {
 
 SchedulerReport SchedulerConnection::report() const {
   SHOAL_ASSERT_ON(*control_);
-  return {welcomed_, invite_ ? invite_->addresses : std::vector<std::string>(), trouble_};
+  std::vector<std::string> shown;
+  if (invite_) {
+    for (const std::string& address : invite_->addresses) {
+      shown.push_back(net::ShownAddress(address));
+    }
+  }
+  return {welcomed_, std::move(shown), trouble_};
 }
 
 net::ControlStats SchedulerConnection::stats() const {

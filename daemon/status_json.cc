@@ -67,6 +67,7 @@ StatusObject LinkValues(const StatusSnapshot& snapshot, const net::LinkStats& li
       {"channel", link.channel},
       {"kind", payload ? "boundary" : "replica"},
       {"address", link.address},
+      {"path", link.path},
       {"connected", link.connected},
       {"connections", link.connections},
       {"rttMs", link.rtt_ms},
@@ -366,6 +367,14 @@ StatusObject TrafficValues(const StatusSnapshot& snapshot) {
 StatusObject StatusValues(const StatusSnapshot& snapshot) {
   StatusList links;
   for (const net::LinkStats& link : snapshot.links) links.push_back(LinkValues(snapshot, link));
+  StatusList relays;
+  for (const net::RelayState& relay : snapshot.relays) {
+    relays.push_back(StatusObject{{"relay", relay.relay},
+                                  {"registered", relay.registered},
+                                  {"seenAddress", relay.seen_address},
+                                  {"trouble", relay.trouble},
+                                  {"rttMs", relay.rtt_ms}});
+  }
   StatusValue bench;
   if (snapshot.synthetic_cpu_ms) bench = StatusObject{{"valuesCpuMs", *snapshot.synthetic_cpu_ms}};
   return {{"schemaVersion", 2},
@@ -389,6 +398,7 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
                                  {"totalBytes", snapshot.fetch.bytes_total}}},
           {"work", WorkValues(snapshot)},
           {"links", std::move(links)},
+          {"relays", std::move(relays)},
           {"boundaries", BoundariesValues(snapshot)},
           {"traffic", TrafficValues(snapshot)},
           {"limits", StatusObject{{"upBps", snapshot.upload_cap.value},

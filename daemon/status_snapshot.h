@@ -70,8 +70,9 @@ struct StatusSnapshot {
   double samples_per_second = 0;
   double epochs = 0, target_epochs = 0;  // of the run: visits of every sample; 0: not known
 
-  pipeline::RunnerStats runner;         // this generation
-  std::vector<net::LinkStats> links;    // this generation
+  pipeline::RunnerStats runner;       // this generation
+  std::vector<net::LinkStats> links;  // this generation
+  std::vector<net::RelayState> relays;
   std::map<PeerId, std::string> names;  // of peers in the plan
   std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;

@@ -15,6 +15,7 @@
 #include "common/status.h"
 #include "net/admission/connection_book.h"
 #include "net/identity/identity.h"
+#include "net/relay/relay_state.h"
 #include "proto/control.pb.h"
 
 namespace shoal::net {
@@ -36,7 +37,8 @@ struct ControlStats {
 // ---- scheduler side ----
 
 struct ControlServerHandlers {
-  // peer: from the TLS certificate. Thread: executor.
+  // peer: from the TLS certificate. `address`: the peer's; empty where it came by a relay. Thread:
+  // executor.
   std::function<void(ConnectionId, PeerId peer, const std::string& address)> on_connect;
   std::function<void(ConnectionId, control::v1::PeerMessage)> on_message;
   std::function<void(ConnectionId, Status)> on_disconnect;
@@ -56,6 +58,8 @@ struct ControlServerOptions {
   std::string listen = "0.0.0.0:8781";  // host:port, port 0: any free one
   std::shared_ptr<const Identity> identity;
   std::string join_secret;  // as invites have it; who does not know it stops at TLS
+  // Those that are relays': the server registers there, so that peers reach it by them.
+  std::vector<std::string> relays;
   ConnectionLimits connections{};
 };
 
@@ -67,7 +71,8 @@ class ControlServer {
   virtual void Send(ConnectionId connection, control::v1::SchedulerMessage message) = 0;
   // Lets what is queued leave first. Thread: executor.
   virtual void Disconnect(ConnectionId connection, Status reason) = 0;
-  virtual ControlStats stats() const = 0;  // Thread: any.
+  virtual ControlStats stats() const = 0;                        // Thread: any.
+  virtual std::vector<RelayState> relays() const { return {}; }  // Thread: any.
 };
 
 Result<std::unique_ptr<ControlServer>> NewControlServer(const ControlServerOptions& options,
@@ -83,7 +88,7 @@ struct ControlClientHandlers {
 };
 
 struct ControlClientOptions {
-  std::vector<std::string> addresses;  // host:port, tried in order
+  std::vector<std::string> addresses;  // host:port, or of relays; tried in order
   PeerId scheduler;                    // pinned key
   std::shared_ptr<const Identity> identity;
   std::string join_secret;  // from the invite

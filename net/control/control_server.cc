@@ -14,6 +14,7 @@
 #include "net/control/control.h"
 #include "net/identity/grpc_setup.h"
 #include "net/identity/join_ticket.h"
+#include "net/relay/relay_door.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {
@@ -258,7 +259,9 @@ class ControlService final : public pb::Control::CallbackService {
   grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>* Attend(
       grpc::CallbackServerContext* context) override {
     const auto stream = std::make_shared<ControlStream>(table_, context);
-    stream->Start(CallerOf(context, table_->gate.get()), PeerAddress(context->peer()));
+    const std::string address = PeerAddress(context->peer());
+    stream->Start(CallerOf(context, table_->gate.get()),
+                  table_->gate->IsRelayed(address) ? "" : address);
     return stream.get();
   }
 
@@ -291,6 +294,7 @@ class GrpcControlServer final : public ControlServer {
     }
     for (const auto& connection : connections) connection->End(Unavailable("the scheduler stops"));
     connections.clear();
+    door_.reset();
     server_->Stop();
     backend_->gate.Close();
   }
@@ -314,6 +318,11 @@ class GrpcControlServer final : public ControlServer {
           builder->RegisterService(control_.get());
           builder->RegisterService(artefacts_.get());
         }));
+    const std::vector<RelayAddress> relays = RelaysAmong(options.relays);
+    if (relays.empty()) return Status::Ok();
+    door_ =
+        NewRelayDoor(options.identity, [gate = table_->gate](int fd) { gate->TakeRelayed(fd); });
+    door_->Use(relays);
     return Status::Ok();
   }
 
@@ -327,6 +336,11 @@ class GrpcControlServer final : public ControlServer {
   void Disconnect(ConnectionId connection, Status reason) override {
     SHOAL_ASSERT_ON(*table_->executor);
     if (const auto found = table_->Find(connection)) found->EndSoftly(reason);
+  }
+
+  // Thread: any.
+  std::vector<RelayState> relays() const override {
+    return door_ ? door_->states() : std::vector<RelayState>();
   }
 
   ControlStats stats() const override {
@@ -344,6 +358,7 @@ class GrpcControlServer final : public ControlServer {
   std::unique_ptr<ControlService> control_;
   std::unique_ptr<grpc::Service> artefacts_;
   std::unique_ptr<PeerServer> server_;
+  std::unique_ptr<RelayDoor> door_;  // null: no relay is used
 };
 
 }  // namespace

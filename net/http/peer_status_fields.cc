@@ -143,6 +143,9 @@ constexpr StatusField kFields[] = {
         .Label("channel"),
     Text("links[].kind", "boundary or replica."),
     Text("links[].address", "Address of the other end."),
+    Text("links[].path", "Way that the link takes; empty: not connected.")
+        .Label("path")
+        .Values("lan; direct; relay"),
     Flag("links[].connected", "Whether the link is open."),
     Number("links[].connections", kNone, "TCP connections of the link."),
     Number("links[].rttMs", kMilliseconds, "Round trip of the last ping of a link.")
@@ -174,6 +177,16 @@ constexpr StatusField kFields[] = {
            "Bytes of the received payloads as fp32, at a boundary."),
     Number("links[].receivedPayloadBytes", kBytes, "Bytes of payload received, at a boundary."),
     Number("links[].ratio", kNone, kRatio).Label("ratio"),
+
+    Object("relays[]", "Relays by which others reach this peer.")
+        .Label("relay")
+        .ItemLabels("relay"),
+    Text("relays[].relay", "Address of the relay.").Label("relay"),
+    Flag("relays[].registered", "Whether this peer is registered there.")
+        .Metric("shoal_relay_registered"),
+    Text("relays[].seenAddress", "Address of this peer, as the relay saw it last."),
+    Text("relays[].trouble", "Why the peer is not registered at the relay."),
+    Number("relays[].rttMs", kMilliseconds, "Round trip of the last ping to a relay."),
 
     Object("boundaries[]", "Own end of each boundary, in this generation; null: not measured here.")
         .ItemLabels("boundary side"),

@@ -219,12 +219,12 @@ function showRates(links) {
   show("rates-key", ...keyOf(series.map(s => [s.name, s.colour])));
 }
 function showLinks(links) {
-  const head = ["links[].from", "links[].to", "links[].channel", "links[].upBps", "limits.upBps",
+  const head = ["links[].from", "links[].to", "links[].channel", "links[].path", "links[].upBps", "limits.upBps",
                 "links[].ratio", "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
                 "links[].queueBytes", "links[].stalled"].map(path => label(path));
   show("links", headRow(head), ...links.map(l => {
     const limits = l.from.status.limits || {};
-    const cells = [l.from.name, l.name, l.channel, l.connected ? rate(l.upBps) : "connecting",
+    const cells = [l.from.name, l.name, l.channel, l.path || "–", l.connected ? rate(l.upBps) : "connecting",
                    cap(limits.upBps), num(l.ratio) ? l.ratio.toFixed(1) + "×" : "–",
                    bytes(l.sentWireBytes), bytes(l.receivedWireBytes),
                    num(l.rttMs) ? l.rttMs.toFixed(1) + " ms" : "–", bytes(l.queueBytes),

@@ -3,6 +3,7 @@
 #ifndef SHOAL_NET_IDENTITY_IDENTITY_H_
 #define SHOAL_NET_IDENTITY_IDENTITY_H_
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,9 +28,12 @@ Result<std::shared_ptr<const Identity>> LoadOrCreateIdentity(const std::string& 
 // is an error.
 Result<PeerId> PeerIdOfCertificate(std::string_view pem);
 
+// Of an invite; more are not put into one.
+inline constexpr std::size_t kInviteAddressesMax = 16;
+
 // What the scheduler prints and a volunteer pastes: shoal1_<base64url(content, checksum)>.
 struct Invite {
-  std::vector<std::string> addresses;  // host:port of the scheduler
+  std::vector<std::string> addresses;  // host:port of the scheduler, then of relays
   PeerId scheduler;
   std::string secret;  // 16 random bytes, hex
 };

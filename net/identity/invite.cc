@@ -13,7 +13,6 @@ namespace shoal::net {
 namespace {
 
 constexpr std::string_view kPrefix = "shoal1_";
-constexpr std::size_t kAddressesMax = 16;
 constexpr std::size_t kAddressBytesMax = 300;  // a host name of 253, brackets and a port
 constexpr std::size_t kSecretBytes = 16;
 constexpr std::size_t kChecksumBytes = 4;
@@ -82,7 +81,7 @@ Result<Invite> ParseContent(std::string_view content) {
                  secret.size());
   invite.secret = hex;
   const std::size_t addresses = static_cast<unsigned char>(count[0]);
-  if (addresses == 0 || addresses > kAddressesMax) return foreign;
+  if (addresses == 0 || addresses > kInviteAddressesMax) return foreign;
   for (std::size_t i = 0; i < addresses; ++i) {
     const std::string_view size = reader.Take(2);
     if (reader.failed()) return foreign;
@@ -99,7 +98,7 @@ Result<Invite> ParseContent(std::string_view content) {
 
 std::string FormatInvite(const Invite& invite) {
   SHOAL_CHECK(sodium_init() >= 0);
-  SHOAL_CHECK(!invite.addresses.empty() && invite.addresses.size() <= kAddressesMax);
+  SHOAL_CHECK(!invite.addresses.empty() && invite.addresses.size() <= kInviteAddressesMax);
   std::string content(invite.scheduler.key.begin(), invite.scheduler.key.end());
   std::array<unsigned char, kSecretBytes> secret;
   std::size_t secret_size = 0;

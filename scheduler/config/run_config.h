@@ -67,6 +67,8 @@ struct RunConfig {
   // [network]
   std::string listen = "0.0.0.0:8781";
   std::vector<std::string> advertise;  // addresses in the invite; empty: found
+  std::vector<std::string> relays;     // SECRET@host:port, that peers and scheduler use
+  std::string relay_listen;            // host:port of a relay in this program; empty: none
   std::string status_listen = "127.0.0.1:8780";
   bool status_allow_remote = false;
   Duration peer_timeout = kPeerTimeoutDefault;

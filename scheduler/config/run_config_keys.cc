@@ -7,6 +7,7 @@
 #include "net/base/host_port.h"
 #include "net/etcd/etcd.h"
 #include "net/objects/object_address.h"
+#include "net/relay/relay_address.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
@@ -141,6 +142,12 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("network", "listen", &c->listen, 0, 0, "", "host:port for peers; port 0: any free one");
   add("network", "advertise", &c->advertise, 0, 0, "",
       "host or host:port put into the invite; empty: this machine's addresses");
+  add("network", "relays", &c->relays, 0, 0, "",
+      "relays for whoever cannot be reached from outside, this scheduler included: "
+      "SECRET@host:port, "
+      "as shoal-relay prints it");
+  add("network", "relay_listen", &c->relay_listen, 0, 0, "",
+      "host:port of a relay that runs in this program, like 0.0.0.0:8783; empty: none");
   add("network", "status_listen", &c->status_listen, 0, 0, "",
       "host:port of status page and metrics; port 0: any free one");
   add("network", "status_allow_remote", &c->status_allow_remote, 0, 0, "",
@@ -283,6 +290,13 @@ Status CheckRunConfig(const RunConfig& c) {
     return InvalidArgument("targets names no modules; take [\"all-linear\"], or kind = \"none\"");
   }
   if (c.advertise.size() > 16) return InvalidArgument("advertise has more than 16 addresses");
+  if (c.relays.size() > 4) return InvalidArgument("relays has more than 4 addresses");
+  for (const std::string& relay : c.relays) {
+    SHOAL_RETURN_IF_ERROR(net::ParseRelayAddress(relay).status().WithContext("relays"));
+  }
+  if (!c.relay_listen.empty()) {
+    SHOAL_RETURN_IF_ERROR(net::ParseHostPort(c.relay_listen).status().WithContext("relay_listen"));
+  }
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
   SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));

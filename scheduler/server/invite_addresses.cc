@@ -1,7 +1,10 @@
 #include "scheduler/server/invite_addresses.h"
 
+#include <algorithm>
+
 #include "net/base/host_port.h"
 #include "net/base/local_addresses.h"
+#include "net/relay/relay_address.h"
 
 namespace shoal::scheduler {
 
@@ -21,6 +24,24 @@ Result<std::vector<std::string>> InviteAddresses(const std::vector<std::string>&
     addresses.push_back(net::FormatHostPort({host, port}));
   }
   return addresses;
+}
+
+std::vector<std::string> OwnRelayAddresses(const std::vector<std::string>& addresses,
+                                           const std::string& secret, std::uint16_t port) {
+  std::vector<std::string> relays;
+  for (const bool loopback : {false, true}) {
+    for (const std::string& address : addresses) {
+      const auto parsed = net::ParseHostPort(address);
+      if (!parsed.ok() || relays.size() >= kOwnRelaysMax) continue;
+      const bool own = parsed->host.starts_with("127.") || parsed->host == "::1";
+      if (own != loopback) continue;
+      const std::string relay =
+          net::FormatRelayAddress({secret, net::FormatHostPort({parsed->host, port})});
+      if (std::find(relays.begin(), relays.end(), relay) == relays.end()) relays.push_back(relay);
+    }
+    if (!relays.empty()) break;
+  }
+  return relays;
 }
 
 }  // namespace shoal::scheduler

@@ -12,6 +12,7 @@
 #include "model/families/trained_part.h"
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
+#include "net/identity/secret_file.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/history_place.h"
 #include "scheduler/server/invite_addresses.h"
@@ -237,6 +238,8 @@ Status SchedulerServer::ListenForPeers(const std::string& secret) {
   SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
   self_ = options.identity->id;
   options.join_secret = secret;
+  SHOAL_ASSIGN_OR_RETURN(options.relays, StartOwnRelay());
+  options.relays.insert(options.relays.end(), config_.relays.begin(), config_.relays.end());
   Status status;
   // On the control thread: no handler runs before peers_ is there.
   OnControl([&] {
@@ -251,10 +254,29 @@ Status SchedulerServer::ListenForPeers(const std::string& secret) {
   net::Invite invite;
   SHOAL_ASSIGN_OR_RETURN(invite.addresses,
                          InviteAddresses(config_.advertise, config_.listen, peers_->port()));
+  const std::size_t most = net::kInviteAddressesMax - options.relays.size();
+  if (invite.addresses.size() > most) invite.addresses.resize(most);
+  invite.addresses.insert(invite.addresses.end(), options.relays.begin(), options.relays.end());
   invite.scheduler = options.identity->id;
   invite.secret = secret;
   invite_ = net::FormatInvite(invite);
   return Status::Ok();
+}
+
+// The addresses of the relay that this program runs; none, if it runs none.
+Result<std::vector<std::string>> SchedulerServer::StartOwnRelay() {
+  if (config_.relay_listen.empty()) return std::vector<std::string>();
+  net::RelayServerOptions options;
+  options.listen = config_.relay_listen;
+  SHOAL_ASSIGN_OR_RETURN(options.secret,
+                         net::LoadOrCreateSecret(config_.directory + "/relay_secret",
+                                                 "delete it, and send new invites to your peers"));
+  auto relay = net::StartRelayServer(options);
+  if (!relay.ok()) return CannotListen("relay_listen", relay.status());
+  relay_ = *std::move(relay);
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<std::string> hosts,
+                         InviteAddresses(config_.advertise, config_.relay_listen, relay_->port()));
+  return OwnRelayAddresses(hosts, options.secret, relay_->port());
 }
 
 Status SchedulerServer::WriteFiles() {

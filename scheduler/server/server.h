@@ -23,6 +23,7 @@
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
 #include "net/objects/object_store.h"
+#include "net/relay/relay_server.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
@@ -83,6 +84,7 @@ class SchedulerServer {
   void FindLost();
   Status Listen();
   Status ListenForPeers(const std::string& secret);
+  Result<std::vector<std::string>> StartOwnRelay();
   Status WriteFiles();
   // What was opened for it; null: the run has no store.
   struct Store {
@@ -141,6 +143,7 @@ class SchedulerServer {
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
   std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store
+  std::unique_ptr<net::RelayServer> relay_;   // null: none here
   std::unique_ptr<net::ControlServer> peers_;
   std::unique_ptr<net::LocalServer> local_;
   std::unique_ptr<net::HttpServer> http_;

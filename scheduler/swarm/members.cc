@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "net/relay/relay_address.h"
 #include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
@@ -13,7 +14,7 @@ std::string HostPort(const std::string& host, std::uint32_t port) {
   return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
-// What the peer says of itself, then where we see it.
+// What the peer says of itself, then where we see it, then by which relays it is reached.
 std::vector<std::string> DialAddresses(const control::v1::Hello& hello, const std::string& seen) {
   std::vector<std::string> addresses;
   if (hello.listen_port() == 0) return addresses;
@@ -24,8 +25,13 @@ std::vector<std::string> DialAddresses(const control::v1::Hello& hello, const st
       addresses.push_back(std::move(address));
     }
   };
-  for (const std::string& host : hello.addresses()) add(host);
+  for (const std::string& host : hello.addresses()) {
+    if (!net::IsRelayAddress(host)) add(host);
+  }
   add(seen);
+  for (const std::string& host : hello.addresses()) {
+    if (net::IsRelayAddress(host) && net::ParseRelayAddress(host).ok()) addresses.push_back(host);
+  }
   return addresses;
 }
 
