@@ -20,6 +20,7 @@
 #include "net/identity/join_ticket.h"
 #include "net/identity/tls.h"
 #include "net/relay/dial_address.h"
+#include "net/relay/relay_address.h"
 #include "proto/control.grpc.pb.h"
 
 namespace shoal::net {
@@ -268,13 +269,14 @@ void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const St
     return;
   }
   const std::string failure = DialFailure(status.message());
-  state->failures += (state->failures.empty() ? " (" : "; ") + state->address + ": " + failure;
+  state->failures +=
+      (state->failures.empty() ? " (" : "; ") + ShownAddress(state->address) + ": " + failure;
   // An address that does not answer takes seconds, and an invite may have many. The end of the last
   // one is told with all of them.
   const auto& addresses = state->options.addresses;
   if (state->next_address < addresses.size()) {
-    SHOAL_LOG(kWarning, "net", "control.dial_failed", {"address", state->address},
-              {"error", failure}, {"next", addresses[state->next_address]});
+    SHOAL_LOG(kWarning, "net", "control.dial_failed", {"address", ShownAddress(state->address)},
+              {"error", failure}, {"next", ShownAddress(addresses[state->next_address])});
   } else {
     state->failures += ")";
   }

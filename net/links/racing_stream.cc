@@ -107,6 +107,8 @@ void RacingStream::OnAttemptGone(std::size_t index, const Status& status) {
     if (winner_ && !won) return;
     if (!won) {
       const std::string before = failure_.ok() ? "" : failure_.message() + "; ";
+      // It is the peer, which does not expect this one, or not yet: no other way changes that.
+      if (status.code() == StatusCode::kPermissionDenied) EndAll(status);
       failure_ = Status(status.ok() ? StatusCode::kUnavailable : status.code(), before + text);
       BeginNext();
       if (UnderWay()) return;
@@ -150,6 +152,10 @@ void RacingStream::Read() {
 // Those that are under way end, and the last one tells.
 void RacingStream::Close(const Status& reason) {
   MutexLock lock(mutex_);
+  EndAll(reason);
+}
+
+void RacingStream::EndAll(const Status& reason) {
   closed_ = true;
   for (const Attempt& attempt : attempts_) {
     if (attempt.stream) attempt.stream->Close(reason);

@@ -1,7 +1,7 @@
 // RacingStream: one stream to a peer that is known under several addresses. They are dialled a
 // moment apart, nearest first, and the first that answers wins; those of relays begin later, so
 // that a direct way wins where there is one. An address where nobody answers, a private one of
-// another home say, costs no time.
+// another home say, costs no time. A peer that answers and refuses ends the race: it is reached.
 
 #ifndef SHOAL_NET_LINKS_RACING_STREAM_H_
 #define SHOAL_NET_LINKS_RACING_STREAM_H_
@@ -56,6 +56,7 @@ class RacingStream final : public BulkStream, public std::enable_shared_from_thi
   void BeginLocked(std::size_t index) SHOAL_REQUIRES(mutex_);
   // Those that wait for their turn begin now, in order: nothing else is under way.
   void BeginNext() SHOAL_REQUIRES(mutex_);
+  void EndAll(const Status& reason) SHOAL_REQUIRES(mutex_);
   bool UnderWay() const SHOAL_REQUIRES(mutex_);
   void OnAttemptOpen(std::size_t index);
   void OnAttemptGone(std::size_t index, const Status& status);

@@ -20,8 +20,8 @@ namespace shoal::net {
 class RelayDoor {
  public:
   static constexpr std::chrono::seconds kConnectPatience{5};
-  static constexpr std::chrono::seconds kPingEvery{10};
-  static constexpr std::chrono::seconds kSilence{25};  // then the relay is gone
+  static constexpr std::chrono::seconds kPingEvery{5};
+  static constexpr std::chrono::seconds kSilence{12};  // then the relay is gone
   static constexpr std::chrono::milliseconds kRetryFirst{500};
   static constexpr std::chrono::milliseconds kRetryMax{10'000};
   static constexpr std::size_t kRelaysMax = 8;      // more are left out

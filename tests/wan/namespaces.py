@@ -218,3 +218,119 @@ class Star:
         return sum(json.loads(self.hub.run("tc", "-s", "-j", "qdisc", "show", "dev",
                                            f"port{number}"))[0]["drops"]
                    for number in range(len(self.machines)))
+
+
+def can_masquerade():
+    """Whether this machine has nftables, and its kernel translates addresses."""
+    try:
+        with Namespace("probe") as probe:
+            done = subprocess.run([*probe.prefix, "nft", MASQUERADE.format(how="")],
+                                  capture_output=True, check=False)
+            return done.returncode == 0
+    except OSError:
+        return False
+
+
+MASQUERADE = """table ip home {{
+  chain out {{ type nat hook postrouting priority srcnat; oifname "wan" masquerade {how}; }}
+  chain through {{ type filter hook forward priority filter; policy drop;
+    ct state established,related accept; iifname "lan" accept; }}
+  chain own {{ type filter hook input priority filter; policy accept;
+    iifname "wan" ct state new drop; }}
+}}"""
+
+
+class Internet:
+    """Public machines and homes around one bridge, 203.0.113.0/24. Gone after the `with`."""
+
+    def __init__(self):
+        self.stack = contextlib.ExitStack()
+        self.hub = Namespace("net")
+        self.numbers = itertools.count(10)
+
+    def __enter__(self):
+        self.stack.enter_context(self.hub)
+        self.hub.run("ip", "link", "add", "name", "bridge", "type", "bridge")
+        self.hub.run("ip", "link", "set", "bridge", "up")
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+    def plug(self, namespace, device, number):
+        port = f"port{number}"
+        ip("link", "add", device, "netns", namespace.name, "type", "veth", "peer", "name", port,
+           "netns", self.hub.name)
+        self.hub.run("ip", "link", "set", port, "up", "master", "bridge")
+        namespace.run("ip", "address", "add", f"203.0.113.{number}/24", "dev", device)
+        namespace.run("ip", "link", "set", device, "up")
+
+    def machine(self, label):
+        """A machine with a public address, `.address`."""
+        machine = self.stack.enter_context(Namespace(label))
+        number = next(self.numbers)
+        self.plug(machine, "line", number)
+        machine.address = f"203.0.113.{number}"
+        return machine
+
+    def home(self, label, machines=1, up="20mbit", down="100mbit", symmetric=False):
+        home = Home(self, label, next(self.numbers), up, down, symmetric)
+        self.stack.callback(home.close)
+        home.build()
+        for _ in range(machines):
+            home.add_machine()
+        return home
+
+
+class Home:
+    """Machines behind a router that translates addresses and lets nothing in that was not asked
+    for. `symmetric`: each connection leaves by another port. The line is `up` and `down`."""
+
+    def __init__(self, internet, label, number, up, down, symmetric):
+        self.internet, self.label, self.number = internet, label, number
+        self.up, self.down, self.symmetric = up, down, symmetric
+        self.router = None
+        self.machines = []
+
+    def build(self):
+        self.router = Namespace(f"{self.label}-router")
+        self.router.__enter__()
+        self.internet.plug(self.router, "wan", self.number)
+        self.router.run("ip", "link", "add", "name", "lan", "type", "bridge")
+        self.router.run("ip", "address", "add", f"192.168.{self.number}.1/24", "dev", "lan")
+        self.router.run("ip", "link", "set", "lan", "up")
+        self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.router.run("nft", MASQUERADE.format(how="fully-random" if self.symmetric else ""))
+        for device, rate in (("wan", self.up), ("lan", self.down)):
+            self.router.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
+                            "burst", "64kb", "latency", "100ms")
+
+    def add_machine(self):
+        machine = Namespace(f"{self.label}{len(self.machines)}")
+        machine.__enter__()
+        self.machines.append(machine)
+        machine.address = f"192.168.{self.number}.{len(self.machines) + 1}"
+        self.wire(machine)
+        return machine
+
+    def wire(self, machine):
+        port = f"port{self.machines.index(machine)}"
+        ip("link", "add", "line", "netns", machine.name, "type", "veth", "peer", "name", port,
+           "netns", self.router.name)
+        self.router.run("ip", "link", "set", port, "up", "master", "lan")
+        machine.run("ip", "address", "add", f"{machine.address}/24", "dev", "line")
+        machine.run("ip", "link", "set", "line", "up")
+        machine.run("ip", "route", "add", "default", "via", f"192.168.{self.number}.1")
+
+    def reboot(self):
+        """The router forgets all connections, and its machines keep theirs."""
+        self.router.__exit__()
+        self.build()
+        for machine in self.machines:
+            self.wire(machine)
+
+    def close(self):
+        for machine in self.machines:
+            machine.__exit__()
+        if self.router:
+            self.router.__exit__()

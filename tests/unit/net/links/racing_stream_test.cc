@@ -125,6 +125,19 @@ TEST_F(RacingStreamTest, TheNextBeginsAtOnceWhereNothingIsUnderWay) {
   EXPECT_EQ(order_.size(), 3u);
 }
 
+TEST_F(RacingStreamTest, APeerThatRefusesIsNotCalledByARelay) {
+  Dial({"a:1", "b:1", kRelay});
+  Advance(milliseconds(300));
+  streams_["a:1"]->Gone(PermissionDenied("it does not take this peer's key"));
+  EXPECT_TRUE(streams_["b:1"]->closed);
+  EXPECT_TRUE(user_->gone.empty());
+  streams_["b:1"]->Gone(Cancelled("closed"));
+  Advance(std::chrono::seconds(5));
+  EXPECT_EQ(order_.size(), 2u);
+  ASSERT_EQ(user_->gone.size(), 1u);
+  EXPECT_THAT(user_->gone[0].message(), HasSubstr("a:1: it does not take this peer's key"));
+}
+
 TEST_F(RacingStreamTest, WhoeverAnswersAfterwardsIsSentAway) {
   Dial({"a:1", "b:1"});
   Advance(milliseconds(300));

@@ -1,0 +1,139 @@
+"""Swarms of people behind routers: nobody can be dialled, and a relay stands outside."""
+
+import contextlib
+import json
+import time
+
+import harness
+import namespaces
+from harness import Daemon, run, wait_for
+from swarm import Swarm
+
+RELAY_PORT = 8783
+# From the invite that is pasted to the first micro-batch that counts.
+PASTE_TO_COUNT_S = 180
+
+
+class HomeTest(harness.SwarmTest):
+
+    def setUp(self):
+        super().setUp()
+        self.stack = self.enterContext(contextlib.ExitStack())
+        self.internet = self.stack.enter_context(namespaces.Internet())
+        self.outside = self.internet.machine("relay")
+        self.relay = None
+
+    def start_relay(self):
+        self.relay = Daemon("shoal-relay",
+                            ["--dir", self.folder / "relay", "--listen", f"0.0.0.0:{RELAY_PORT}",
+                             "--advertise", self.outside.address, "--status-listen", "off"],
+                            self.folder / "relay.log", self.outside.prefix)
+        self.stack.callback(self.relay.kill)
+        secret = self.folder / "relay/relay_secret"
+        wait_for(secret.exists, 20, "the relay has a secret")
+        return f"{secret.read_text().strip()}@{self.outside.address}:{RELAY_PORT}"
+
+    def swarm(self, organiser, relay, **options):
+        network = {"listen": "0.0.0.0:8781", "advertise": [organiser.address], "relays": [relay]}
+        swarm = self.stack.enter_context(Swarm(self.folder / "s", prefix=organiser.prefix,
+                                               network=network, **options))
+        swarm.start_scheduler()
+        return swarm
+
+    def join(self, swarm, name, machine):
+        return swarm.start_peer(name, listen="0.0.0.0:0", advertise=machine.address,
+                                prefix=machine.prefix)
+
+    def paths(self, swarm, name):
+        return {link["path"] for link in swarm.peer_status(name)["links"]}
+
+    def test_three_homes_train_and_export(self):
+        organiser = self.internet.home("o").machines[0]
+        first = self.internet.home("a", symmetric=True).machines[0]
+        second = self.internet.home("b").machines[0]
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=20,
+                           micro_batches=4, rows=4, data=harness.data(row=128, size=60_000))
+        pasted = time.monotonic()
+        self.join(swarm, "p0", first)
+        self.join(swarm, "p1", second)
+        swarm.wait_step(1, PASTE_TO_COUNT_S)
+        took = time.monotonic() - pasted
+        print(f"from paste to the first step: {took:.1f} s")
+        self.assertLess(took, PASTE_TO_COUNT_S)
+        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.assertEqual(self.paths(swarm, "p1"), {"relay"})
+        text = run("shoal", "status", "--dir", swarm.peer_folder("p0")).stdout
+        self.assertRegex(text, r"boundary/0/0 +p1 +relay ")
+        for name in ("p0", "p1"):
+            relays = swarm.peer_status(name)["relays"]
+            self.assertEqual([(r["relay"], r["registered"]) for r in relays],
+                             [(f"{self.outside.address}:{RELAY_PORT}", True)])
+        secret = (self.folder / "relay/relay_secret").read_text().strip()
+        for name in ("p0", "p1"):
+            self.assertNotIn(secret, json.dumps(swarm.peer_status(name)))
+            self.assertNotIn(secret, (self.folder / f"s/{name}.log").read_text())
+        self.assertNotIn(secret, json.dumps(swarm.status()))
+        swarm.wait_finished(120)
+        swarm.export(self.folder / "tuned")
+        self.assertTrue((self.folder / "tuned/model.safetensors").exists())
+        swarm.stop()
+
+    def test_a_relay_that_dies_is_replaced(self):
+        organiser = self.internet.machine("o")
+        first = self.internet.home("a").machines[0]
+        second = self.internet.home("b", symmetric=True).machines[0]
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2, checkpoint_every=5)
+        self.join(swarm, "p0", first)
+        self.join(swarm, "p1", second)
+        step = swarm.wait_step(3, 60)["step"]
+        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.relay.kill()
+        time.sleep(2)
+        self.start_relay()
+        swarm.wait_step(step + 20, 60)
+        swarm.check_alive()
+
+    def test_a_router_reboots_in_the_midst(self):
+        organiser = self.internet.machine("o")
+        home = self.internet.home("a")
+        second = self.internet.home("b").machines[0]
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2, checkpoint_every=5)
+        self.join(swarm, "p0", home.machines[0])
+        self.join(swarm, "p1", second)
+        step = swarm.wait_step(3, 60)["step"]
+        home.reboot()
+        swarm.wait_step(step + 20, 90)
+        swarm.check_alive()
+
+    def test_two_behind_one_router_are_on_one_lan(self):
+        organiser = self.internet.machine("o")
+        home = self.internet.home("a", machines=2)
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2)
+        self.join(swarm, "p0", home.machines[0])
+        self.join(swarm, "p1", home.machines[1])
+        swarm.wait_step(3, 60)
+        self.assertEqual(self.paths(swarm, "p0"), {"lan"})
+        self.assertEqual(self.paths(swarm, "p1"), {"lan"})
+
+    def test_who_can_be_dialled_is_dialled_from_either_side(self):
+        organiser = self.internet.machine("o")
+        public = self.internet.machine("p")
+        home = self.internet.home("a").machines[0]
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2)
+        # Who comes first has the lower stage, and dials: it can only be dialled here.
+        self.join(swarm, "p0", public)
+        wait_for(lambda: len(swarm.status()["members"]) == 1, 30, "the first is a member")
+        self.join(swarm, "p1", home)
+        swarm.wait_step(3, 60)
+        self.assertEqual(self.paths(swarm, "p0"), {"direct"})
+        self.assertEqual(self.paths(swarm, "p1"), {"direct"})
+
+
+if __name__ == "__main__":
+    if not harness.is_root() or not namespaces.possible() or not namespaces.can_masquerade():
+        harness.skip_file("needs root and nftables")
+    harness.main()
