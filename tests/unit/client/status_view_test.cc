@@ -26,7 +26,7 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  {"activity":"optimizer","ms":500},
  {"activity":"wait_gradient","ms":2700},{"activity":"wait_codec","ms":300},
  {"activity":"wait_input","ms":0}]},
-"links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"upBps":5000000,
+"links":[{"channel":"boundary/1/0","name":"cellar","connected":true,"path":"direct","upBps":5000000,
  "downBps":2500000,"ratio":7.96,
  "sentWireBytes":1048576,"receivedWireBytes":1024,"rttMs":12.5,"queueBytes":0,
  "stallRateLimitMs":100,"stallNetworkMs":3700},
@@ -65,12 +65,12 @@ constexpr const char* kPeerText =
     "  boundary 0   tokens change by 5.2 % (a tenth by 11 % or more); activations sent with error "
     "1.3 %; "
     "12 changes, 4 first visits\n"
-    "  link          peer    up          down        ratio  sent      received  rtt      busy  "
-    "queue\n"
-    "  boundary/1/0  cellar  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  38 %  "
-    "0 B\n"
-    "  shared/0.1    cellar  connecting  -           -      0 B       0 B       -        0 %   "
-    "0 B\n"
+    "  link          peer    path    up          down        ratio  sent      received  rtt      "
+    "busy  queue\n"
+    "  boundary/1/0  cellar  direct  5 Mbit/s    2.5 Mbit/s  8.0x   1.00 MiB  1.00 KiB  12.5 ms  "
+    "38 %  0 B\n"
+    "  shared/0.1    cellar  -       connecting  -           -      0 B       0 B       -        "
+    "0 %   0 B\n"
     "  traffic  sent      received  as fp32   ratio\n"
     "  forward  1.00 KiB  0 B       8.00 KiB  8.0x\n"
     "  control  100 B     200 B               \n"

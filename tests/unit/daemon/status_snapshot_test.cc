@@ -62,8 +62,10 @@ StatusSnapshot Full() {
   link.received_wire_bytes = 50;
   link.rtt_ms = 20;
   link.connections = 2;
+  link.path = "direct";
   link.stall_rate_limit_ms = 1500;
   s.links = {link};
+  s.relays = {{"relay.example.org:8783", true, "203.0.113.7:40000", "", 12.5}};
   s.names[link.peer] = "cellar";
   pipeline::BoundaryStats end;  // of a stage that receives activations and sends gradients
   end.side = storage::BoundarySide::kReceiver;

@@ -79,6 +79,8 @@ TEST_F(RunConfigTest, EveryKeySurvivesPrintingAndReading) {
   }
   config.micro_batches = 4000;
   config.etcd = {"http://a:1", "http://b:2"};
+  config.relays = {"00112233445566778899aabbccddeeff@a:1"};
+  config.relay_listen = "0.0.0.0:0";
   config.cuts.clear();
   for (std::uint32_t s = 1; s < config.stages; ++s) config.cuts.push_back(s);
   const auto read = Read(FormatRunConfig(config));
