@@ -13,8 +13,8 @@ namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
 // Of a writer that is faster than its reader, so much may wait in the kernel on either side: enough
-// for 100 Mbit/s over 150 ms, little enough that urgent messages are not late by seconds.
-constexpr int kWindowBytes = 2 << 20;
+// for 500 Mbit/s over 60 ms, little enough that urgent messages are not late by many seconds.
+constexpr int kWindowBytes = 4 << 20;
 constexpr int kUnsentBytes = 128 * 1024;
 
 }  // namespace

@@ -2,10 +2,11 @@
 // tests/bench/link_bench.py.
 //
 //   link_peer receive --dir DIR --listen HOST [--back BYTES] [--pacing 0]
+//             [--low-water 0] [--relay SECRET@HOST:PORT, by which it is reached, too]
+//   link_peer send --dir DIR --listen HOST --to PEER --scheduler PEER --link HOST:PORT
+//             --control HOST:PORT [--frame BYTES] [--ahead N] [--control-ms N]
+//             [--gradient BYTES --gradient-ms N] [--upload BIT_PER_S] [--pacing 0]
 //             [--low-water 0]
-//   link_peer send --dir DIR --listen HOST --to PEER --link HOST:PORT --control HOST:PORT
-//             [--frame BYTES] [--ahead N] [--control-ms N] [--gradient BYTES --gradient-ms N]
-//             [--upload BIT_PER_S] [--pacing 0] [--low-water 0]
 //
 // The sender says small messages to the scheduler's side every so many milliseconds, which are
 // answered at once. After the line "go" on its standard input it opens the link, keeps N frames
@@ -159,7 +160,8 @@ class Peer {
   }
 
   LinkTarget Target(const PeerId& peer, const std::string& address) const {
-    return {peer, {address}, kRun, 1, kChannel};
+    const std::vector<std::string> known = {address};
+    return {peer, address.empty() ? std::vector<std::string>() : known, kRun, 1, kChannel};
   }
 
   const std::unique_ptr<Executor> executor_;
@@ -176,14 +178,20 @@ class Receiver final : public Peer {
       : Peer(options), back_bytes_(NumberOf(options, "--back", 0)) {
     ControlServerOptions server;
     server.listen = options.at("--listen") + ":0";
-    server.identity = identity_;
+    // A relay knows a key at one place only.
+    server.identity = Need(LoadOrCreateIdentity(options.at("--dir") + "/scheduler"));
     server.join_secret = kBenchSecret;
+    if (const auto relay = options.find("--relay"); relay != options.end()) {
+      server.relays = {relay->second};
+    }
     RunOn(executor_.get(), [&] {
+      hub_->UseRelays(server.relays);
       server_ = Need(NewControlServer(server, executor_.get(), executor_.get(), Handlers()));
       return 0;
     });
     const json ready = {
         {"peer", identity_->id.ToHex()},
+        {"scheduler", server.identity->id.ToHex()},
         {"link", options.at("--listen") + ":" + std::to_string(hub_->port())},
         {"control", options.at("--listen") + ":" + std::to_string(server_->port())}};
     std::printf("%s\n", ready.dump().c_str());
@@ -241,6 +249,7 @@ class Sender final : public Peer {
   explicit Sender(const std::map<std::string, std::string>& options)
       : Peer(options),
         peer_(Need(PeerId::FromHex(options.at("--to")))),
+        scheduler_(Need(PeerId::FromHex(options.at("--scheduler")))),
         link_address_(options.at("--link")),
         frame_bytes_(NumberOf(options, "--frame", 1 << 20)),
         ahead_(NumberOf(options, "--ahead", 4)),
@@ -250,7 +259,7 @@ class Sender final : public Peer {
     RunOn(executor_.get(), [&] {
       ControlClientOptions client;
       client.addresses = {options.at("--control")};
-      client.scheduler = peer_;
+      client.scheduler = scheduler_;
       client.identity = identity_;
       client.join_secret = kBenchSecret;
       client_ = NewControlClient(client, executor_.get(), upload_, download_, ControlHandlers());
@@ -306,6 +315,7 @@ class Sender final : public Peer {
   void Stop() override { client_.reset(); }
 
   const PeerId peer_;
+  const PeerId scheduler_;
   const std::string link_address_;
   const std::uint64_t frame_bytes_, ahead_;
   const Duration control_period_;

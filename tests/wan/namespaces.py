@@ -89,7 +89,7 @@ class DelayedLine:
         self.rate, self.rtt_ms, self.queue_ms = rate, rtt_ms, queue_ms
         self.bench, self.congestion, self.shaper = str(bench), congestion, shaper
         self.router = Namespace("router")
-        self.process = None
+        self.switch = None
 
     def __enter__(self):
         self.router.__enter__()
@@ -118,17 +118,10 @@ class DelayedLine:
             at.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate",
                    f"{self.rate}bit", "burst", burst, "limit",
                    int(self.rate / 8 * self.queue_ms / 1000) + burst)
-        self.process = subprocess.Popen(
-            [*self.router.prefix, self.bench, "switch", "--delay",
-             f"{self.rtt_ms / 2:.6f}ms", *self.ends],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        if self.process.stdout.readline().strip() != "ready":
-            raise AssertionError("shoal-bench switch did not start")
+        self.switch = Switch(self.router, self.bench, self.rtt_ms, self.ends)
 
     def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait()
-        self.process.stdout.close()
+        self.switch.__exit__()
         self.router.__exit__()
 
     def to(self, end):
@@ -138,6 +131,26 @@ class DelayedLine:
         if self.shaper == "peer":
             where, device = self.ends["to-a" if end == "b" else "to-b"], "line"
         return json.loads(where.run("tc", "-s", "-j", "qdisc", "show", "dev", device))[0]
+
+
+class Switch:
+    """`shoal-bench switch` among ports of a namespace, a hub with a length."""
+
+    def __init__(self, hub, bench, rtt_ms, ports):
+        self.process = subprocess.Popen(
+            [*hub.prefix, str(bench), "switch", "--delay", f"{rtt_ms / 2:.6f}ms", *ports],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        if self.process.stdout.readline().strip() != "ready":
+            self.__exit__()
+            raise AssertionError("shoal-bench switch did not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
 
 
 class Star:
@@ -185,14 +198,7 @@ class Star:
         return self.hub.run("ip", "link", "set", "bridge", "up")
 
     def start_switch(self, ports):
-        process = subprocess.Popen(
-            [*self.hub.prefix, str(self.bench), "switch", "--delay",
-             f"{self.rtt_ms / 2:.6f}ms", *ports],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        self.stack.enter_context(process)  # waits for its end
-        self.stack.callback(process.terminate)
-        if process.stdout.readline().strip() != "ready":
-            raise AssertionError("shoal-bench switch did not start")
+        self.stack.enter_context(Switch(self.hub, self.bench, self.rtt_ms, ports))
 
     @staticmethod
     def address(number):
@@ -241,18 +247,26 @@ MASQUERADE = """table ip home {{
 
 
 class Internet:
-    """Public machines and homes around one bridge, 203.0.113.0/24. Gone after the `with`."""
+    """Public machines and homes around one bridge, 203.0.113.0/24, or, with a round trip time, one
+    `shoal-bench switch`, which start() starts when all are there. Gone after the `with`."""
 
-    def __init__(self):
+    def __init__(self, rtt_ms=0, bench=None):
         self.stack = contextlib.ExitStack()
         self.hub = Namespace("net")
         self.numbers = itertools.count(10)
+        self.rtt_ms, self.bench = rtt_ms, bench
+        self.ports = []
 
     def __enter__(self):
         self.stack.enter_context(self.hub)
-        self.hub.run("ip", "link", "add", "name", "bridge", "type", "bridge")
-        self.hub.run("ip", "link", "set", "bridge", "up")
+        if self.rtt_ms == 0:
+            self.hub.run("ip", "link", "add", "name", "bridge", "type", "bridge")
+            self.hub.run("ip", "link", "set", "bridge", "up")
         return self
+
+    def start(self):
+        if self.rtt_ms > 0:
+            self.stack.enter_context(Switch(self.hub, self.bench, self.rtt_ms, self.ports))
 
     def __exit__(self, *_):
         self.stack.close()
@@ -261,7 +275,9 @@ class Internet:
         port = f"port{number}"
         ip("link", "add", device, "netns", namespace.name, "type", "veth", "peer", "name", port,
            "netns", self.hub.name)
-        self.hub.run("ip", "link", "set", port, "up", "master", "bridge")
+        master = [] if self.rtt_ms > 0 else ["master", "bridge"]
+        self.hub.run("ip", "link", "set", port, "up", *master)
+        self.ports.append(port)
         namespace.run("ip", "address", "add", f"203.0.113.{number}/24", "dev", device)
         namespace.run("ip", "link", "set", device, "up")
 
