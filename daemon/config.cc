@@ -228,6 +228,9 @@ const std::vector<Key>& Keys() {
            "host:port where neighbours connect; port 0: any free one."),
       List("network", "advertise", &C::advertise,
            "Names or addresses that neighbours can reach; empty: shoald finds them."),
+      Flag("network", "map_port", &C::map_port,
+           "Ask the home's router, by NAT-PMP or UPnP, to lead a port here; not where advertise "
+           "says how this peer is reached."),
       Rate("network", "upload", &C::upload, "Cap on all uploads, like \"20mbit\"; \"off\": none."),
       Rate("network", "download", &C::download,
            "Cap on all downloads, like \"80mbit\"; \"off\": none."),

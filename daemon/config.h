@@ -24,6 +24,7 @@ struct DaemonConfig {
   // [network]
   std::string listen = "0.0.0.0:0";
   std::vector<std::string> advertise;  // hosts or addresses for neighbours; empty: found
+  bool map_port = true;                // ask the home's router to lead a port here
   BitsPerSecond upload;                // 0: no cap
   BitsPerSecond download;
   std::string pacing = "auto";  // auto | off

@@ -101,6 +101,7 @@ Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   options.upload = upload_;
   options.download = download_;
   options.pacing = config_.pacing == "auto";
+  options.map_port = config_.map_port && config_.advertise.empty();
   SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
   for (const std::string& said : SettleCaps(config_, overlay)) {
     SHOAL_LOG(kWarning, "daemon", "limits", {"text", said});

@@ -197,6 +197,7 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   const std::uint64_t cap = hub_->upload_cap().value, line = hub_->upload_line().value;
   heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
                                                                   : std::min(cap, line));
+  heartbeat->set_mapped_address(hub_->mapping().address);
   heartbeat->mutable_line()->set_download_bps(hub_->download_cap().value);
   if (stage_ && stage_->shadow()) {
     const FetchProgress progress = stage_->fetch_progress();
@@ -424,6 +425,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   const BitsPerSecond pace = hub_->upload_pace();
   if (s.upload_cap.value == 0 || pace.value < s.upload_cap.value) s.upload_pace = pace;
   s.relays = hub_->relays();
+  s.mapping = hub_->mapping();
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();

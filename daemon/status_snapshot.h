@@ -73,6 +73,7 @@ struct StatusSnapshot {
   pipeline::RunnerStats runner;       // this generation
   std::vector<net::LinkStats> links;  // this generation
   std::vector<net::RelayState> relays;
+  net::PortMapping mapping;
   std::map<PeerId, std::string> names;  // of peers in the plan
   std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;

@@ -188,6 +188,11 @@ constexpr StatusField kFields[] = {
     Text("relays[].trouble", "Why the peer is not registered at the relay."),
     Number("relays[].rttMs", kMilliseconds, "Round trip of the last ping to a relay."),
 
+    Object("mapping", "Port that the home's router leads to this peer."),
+    Text("mapping.address", "Address from outside; empty: none."),
+    Text("mapping.how", "How the router was asked: NAT-PMP or UPnP."),
+    Text("mapping.trouble", "Why the router leads no port here; empty: it does, or was not asked."),
+
     Object("boundaries[]", "Own end of each boundary, in this generation; null: not measured here.")
         .ItemLabels("boundary side"),
     Number("boundaries[].boundary", kNone, "Number of the boundary, that of the stage below it.")

@@ -12,12 +12,14 @@
 #include <vector>
 
 #include "net/admission/peer_server.h"
+#include "net/base/host_port.h"
 #include "net/identity/grpc_setup.h"
 #include "net/links/bulk_stream.h"
 #include "net/links/chunk.h"
 #include "net/links/link_core.h"
 #include "net/links/link_greeter.h"
 #include "net/links/racing_stream.h"
+#include "net/mapping/port_mapper.h"
 #include "net/relay/relay_door.h"
 
 namespace shoal::net {
@@ -74,6 +76,7 @@ class GrpcLinkHub final : public LinkHub {
   // nothing from the executor.
   ~GrpcLinkHub() override {
     pacing_->Stop();
+    mapper_.reset();
     door_.reset();
     for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
     greeter_->Stop();
@@ -106,6 +109,9 @@ class GrpcLinkHub final : public LinkHub {
                            PeerServer::Start(server, gate_, [this](grpc::ServerBuilder* builder) {
                              builder->RegisterCallbackGenericService(service_.get());
                            }));
+    const auto listened = ParseHostPort(options_.listen);
+    const bool any = listened.ok() && (listened->host == "0.0.0.0" || listened->host == "::");
+    if (options_.map_port && any) mapper_ = NewPortMapper(gate_->port());
     return Status::Ok();
   }
 
@@ -152,6 +158,8 @@ class GrpcLinkHub final : public LinkHub {
     SHOAL_ASSERT_ON(*executor_);
     return door_ ? door_->states() : std::vector<RelayState>();
   }
+
+  PortMapping mapping() const override { return mapper_ ? mapper_->mapping() : PortMapping(); }
 
  private:
   std::unique_ptr<Link> Open(const LinkTarget& target, LinkHandlers handlers, bool lower) {
@@ -240,7 +248,8 @@ class GrpcLinkHub final : public LinkHub {
   std::shared_ptr<LowWaterLoop> low_water_;
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<PeerServer> server_;
-  std::unique_ptr<RelayDoor> door_;  // executor only; null: no relay was ever used
+  std::unique_ptr<PortMapper> mapper_;  // null: no router is asked
+  std::unique_ptr<RelayDoor> door_;     // executor only; null: no relay was ever used
   Mutex mutex_;
   std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
 };

@@ -23,6 +23,8 @@ struct LinkHubOptions {
   std::shared_ptr<RateLimiter> download;
   bool pacing = true;     // find out what the line takes, and fill no queue with more
   bool low_water = true;  // read what comes by many packets at once, not by each
+  // Ask the home's router to lead a port here, where `listen` is any address.
+  bool map_port = false;
   ConnectionLimits connections{};
 };
 

@@ -21,6 +21,7 @@
 #include "common/timeouts.h"
 #include "common/units.h"
 #include "net/links/frame.h"
+#include "net/mapping/port_mapper.h"
 #include "net/relay/relay_state.h"
 
 namespace shoal::net {
@@ -110,6 +111,8 @@ class LinkHub {
   // before. Thread: executor.
   virtual void UseRelays(const std::vector<std::string>&) {}
   virtual std::vector<RelayState> relays() const { return {}; }
+  // What the home's router leads here from outside. Thread: any.
+  virtual PortMapping mapping() const { return {}; }
 
   // Of links that are made from now on. Thread: executor.
   virtual void SetTimeouts(const Timeouts&) {}

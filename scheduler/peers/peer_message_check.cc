@@ -160,6 +160,10 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       if (message.heartbeat().status_json().size() > kStatusBytesMax) {
         return TooLong("status_json", message.heartbeat().status_json().size(), kStatusBytesMax);
       }
+      if (message.heartbeat().mapped_address().size() > kAddressCharactersMax) {
+        return TooLong("mapped_address", message.heartbeat().mapped_address().size(),
+                       kAddressCharactersMax);
+      }
       if (message.heartbeat().state().size() > kNameCharactersMax) {
         return TooLong("state", message.heartbeat().state().size(), kNameCharactersMax);
       }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "common/text.h"
+#include "net/base/host_port.h"
 #include "net/relay/relay_address.h"
 #include "scheduler/peers/peer_message_check.h"
 
@@ -20,7 +21,9 @@ std::vector<std::string> DialAddresses(const control::v1::Hello& hello, const st
   if (hello.listen_port() == 0) return addresses;
   const auto add = [&](const std::string& host) {
     if (host.empty()) return;
-    std::string address = HostPort(CleanText(host, kAddressCharactersMax), hello.listen_port());
+    const std::string clean = CleanText(host, kAddressCharactersMax);
+    const auto whole = net::ParseHostPort(clean);
+    std::string address = whole.ok() ? clean : HostPort(clean, hello.listen_port());
     if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
       addresses.push_back(std::move(address));
     }
@@ -108,6 +111,7 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.device = CleanText(hello.device(), kDeviceCharactersMax);
   member.address = open->address;
   member.addresses = DialAddresses(hello, open->address);
+  member.mapped_address.clear();
   member.memory_bytes = hello.memory_bytes();
   member.wants_stage = !hello.paused();
   member.state = hello.paused() ? "paused" : "joining";
@@ -119,6 +123,21 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.last_heard = now;
   member.watch = {};
   return &member;
+}
+
+void Members::KeepMapped(Member* member, const std::string& address) {
+  if (address == member->mapped_address) return;
+  const auto same = [](const std::string& text) {
+    return [&text](const std::string& other) { return other == text; };
+  };
+  if (!member->mapped_address.empty()) {
+    std::erase_if(member->addresses, same(member->mapped_address));
+  }
+  member->mapped_address.clear();
+  if (!net::ParseHostPort(address).ok() || address.size() > kAddressCharactersMax) return;
+  if (std::ranges::any_of(member->addresses, same(address))) return;
+  member->mapped_address = address;
+  member->addresses.insert(std::ranges::find_if(member->addresses, net::IsRelayAddress), address);
 }
 
 void Members::KeepStatus(Member* member, std::string status, std::size_t most) {

@@ -26,7 +26,8 @@ struct Member {
   PeerId peer;
   std::uint64_t joined = 0;  // order of the first hello
   std::string name, device, address, state, status_json;
-  std::vector<std::string> addresses;  // host:port, best first
+  std::vector<std::string> addresses;  // host:port, best first; relays last
+  std::string mapped_address;          // the one of them that its router leads there
   std::uint64_t memory_bytes = 0;
   LineRate line;
   bool wants_stage = true;
@@ -106,6 +107,9 @@ class Members {
   // Keeps the status that a member says, for as long as it is connected. One without a position is
   // shown without if such have `most` bytes in all.
   void KeepStatus(Member* member, std::string status, std::size_t most);
+  // Where the member's router leads a port to it; empty: nowhere. Behind its other addresses,
+  // before relays. What is no host:port, or is known, changes nothing else.
+  static void KeepMapped(Member* member, const std::string& address);
 
   const std::map<PeerId, Member>& all() const { return members_; }
   std::vector<const Member*> Everybody() const;

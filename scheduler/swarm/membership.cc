@@ -121,6 +121,7 @@ Member* Membership::Heard(ConnectionId connection) {
 void Membership::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
   member->watch.OnHeartbeat(reaction_.now());
   member->state = CleanText(heartbeat.state(), kNameCharactersMax);
+  Members::KeepMapped(member, heartbeat.mapped_address());
   member->state_bytes = heartbeat.state_bytes();
   member->state_bytes_wanted = heartbeat.state_bytes_wanted();
   member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};

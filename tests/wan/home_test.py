@@ -132,6 +132,31 @@ class HomeTest(harness.SwarmTest):
         self.assertEqual(self.paths(swarm, "p0"), {"direct"})
         self.assertEqual(self.paths(swarm, "p1"), {"direct"})
 
+    def test_a_port_that_a_router_leads_here_is_used(self):
+        organiser = self.internet.machine("o")
+        first = self.internet.home("a", symmetric=True).machines[0]
+        home = self.internet.home("b")
+        home.lead_ports()
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2)
+        swarm.start_peer("p1", listen="0.0.0.0:0", advertise=None,
+                         prefix=home.machines[0].prefix)
+        swarm.address("p1")  # it answers
+        mapping = wait_for(lambda: (m := swarm.peer_status("p1")["mapping"])["address"] and m, 20,
+                           "the router leads a port to p1")
+        self.assertEqual(mapping["how"], "NAT-PMP")
+        self.assertTrue(mapping["address"].startswith(f"203.0.113.{home.number}:"))
+        time.sleep(3)  # two heartbeats
+        self.join(swarm, "p0", first)
+        swarm.wait_step(3, 60)
+        self.assertEqual(self.paths(swarm, "p0"), {"direct"})
+        self.assertEqual(self.paths(swarm, "p1"), {"direct"})
+        rules = home.router.run("nft", "list", "chain", "ip", "home", "mapped")
+        self.assertIn("dnat to", rules)
+        swarm.peers["p1"].stop()  # takes it back
+        rules = home.router.run("nft", "list", "chain", "ip", "home", "mapped")
+        self.assertNotIn("dnat to", rules)
+
 
 if __name__ == "__main__":
     if not harness.is_root() or not namespaces.possible() or not namespaces.can_masquerade():

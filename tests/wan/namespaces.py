@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 ETHERNET = 14  # bytes of a frame's header
@@ -344,6 +345,18 @@ class Home:
         self.build()
         for machine in self.machines:
             self.wire(machine)
+
+    def lead_ports(self):
+        """The router answers NAT-PMP from now on."""
+        process = subprocess.Popen(
+            [*self.router.prefix, sys.executable, "-B",
+             str(Path(__file__).with_name("natpmp_router.py")), f"203.0.113.{self.number}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.internet.stack.callback(process.wait)
+        self.internet.stack.callback(process.stdout.close)
+        self.internet.stack.callback(process.stdin.close)
+        if process.stdout.readline().strip() != "ready":
+            raise AssertionError("the router does not answer NAT-PMP")
 
     def close(self):
         for machine in self.machines:

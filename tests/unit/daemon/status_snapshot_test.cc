@@ -65,6 +65,7 @@ StatusSnapshot Full() {
   link.path = "direct";
   link.stall_rate_limit_ms = 1500;
   s.links = {link};
+  s.mapping = {"203.0.113.7:40000", "UPnP", ""};
   s.relays = {{"relay.example.org:8783", true, "203.0.113.7:40000", "", 12.5}};
   s.names[link.peer] = "cellar";
   pipeline::BoundaryStats end;  // of a stage that receives activations and sends gradients

@@ -1,0 +1,202 @@
+#include "net/mapping/port_mapper.h"
+
+#include <arpa/inet.h>
+#include <miniupnpc/miniupnpc.h>
+#include <miniupnpc/upnpcommands.h>
+#include <miniupnpc/upnperrors.h>
+#include <natpmp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+#include <utility>
+
+#include "common/clock.h"
+#include "common/executor.h"
+#include "common/log.h"
+#include "common/mutex.h"
+#include "common/status.h"
+#include "net/base/host_port.h"
+#include "net/base/tcp_endpoint.h"
+
+namespace shoal::net {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kTakeBackPatience{300};
+constexpr char kName[] = "shoal";  // what the router shows
+constexpr const char* kNatPmp = "NAT-PMP";
+constexpr const char* kUpnp = "UPnP";
+
+Result<natpmpresp_t> ReadAnswer(natpmp_t* natpmp, milliseconds patience) {
+  const TimePoint until = SystemClock().Now() + patience;
+  for (;;) {
+    natpmpresp_t answer{};
+    const int code = readnatpmpresponseorretry(natpmp, &answer);
+    if (code >= 0) return answer;
+    if (code != NATPMP_TRYAGAIN) return Unavailable("the router refuses by NAT-PMP");
+    const TimePoint now = SystemClock().Now();
+    if (now >= until) return DeadlineExceeded("no router answers by NAT-PMP");
+    timeval wait{};
+    if (getnatpmprequesttimeout(natpmp, &wait) != 0) wait = {0, 100'000};
+    const auto library =
+        std::chrono::seconds(wait.tv_sec) + std::chrono::microseconds(wait.tv_usec);
+    const auto most = std::chrono::duration_cast<milliseconds>(until - now) + milliseconds(1);
+    const auto ms =
+        std::clamp(std::chrono::duration_cast<milliseconds>(library), milliseconds(1), most);
+    pollfd polled{natpmp->s, POLLIN, 0};
+    (void)::poll(&polled, 1, static_cast<int>(ms.count()));
+  }
+}
+
+struct NatPmp {
+  natpmp_t state{};
+  bool open = false;
+  NatPmp() { open = initnatpmp(&state, 0, 0) == 0; }
+  ~NatPmp() {
+    if (open) closenatpmp(&state);
+  }
+  NatPmp(const NatPmp&) = delete;
+  NatPmp& operator=(const NatPmp&) = delete;
+};
+
+Result<HostPort> AskNatPmp(std::uint16_t port) {
+  NatPmp natpmp;
+  if (!natpmp.open) return Unavailable("there is no gateway");
+  if (sendpublicaddressrequest(&natpmp.state) < 0) return Unavailable("there is no gateway");
+  SHOAL_ASSIGN_OR_RETURN(const natpmpresp_t address,
+                         ReadAnswer(&natpmp.state, PortMapper::kPatience));
+  if (sendnewportmappingrequest(&natpmp.state, NATPMP_PROTOCOL_TCP, port, port,
+                                static_cast<std::uint32_t>(PortMapper::kLease.count())) < 0) {
+    return Unavailable("the router does not take a request by NAT-PMP");
+  }
+  SHOAL_ASSIGN_OR_RETURN(const natpmpresp_t mapped,
+                         ReadAnswer(&natpmp.state, PortMapper::kPatience));
+  char text[INET_ADDRSTRLEN] = "";
+  ::inet_ntop(AF_INET, &address.pnu.publicaddress.addr, text, sizeof(text));
+  return HostPort{text, mapped.pnu.newportmapping.mappedpublicport};
+}
+
+void TakeBackNatPmp(std::uint16_t port) {
+  NatPmp natpmp;
+  if (!natpmp.open) return;
+  if (sendnewportmappingrequest(&natpmp.state, NATPMP_PROTOCOL_TCP, port, 0, 0) < 0) return;
+  (void)ReadAnswer(&natpmp.state, kTakeBackPatience);
+}
+
+// The home's internet gateway device.
+struct Gateway {
+  UPNPUrls urls{};
+  IGDdatas data{};
+  char own_address[64] = "";
+  int found = 0;
+
+  Gateway() {
+    int error = 0;
+    UPNPDev* const devices = upnpDiscover(static_cast<int>(PortMapper::kPatience.count()), nullptr,
+                                          nullptr, UPNP_LOCAL_PORT_ANY, 0, 2, &error);
+    if (devices == nullptr) return;
+    found = UPNP_GetValidIGD(devices, &urls, &data, own_address, sizeof(own_address));
+    freeUPNPDevlist(devices);
+  }
+  ~Gateway() {
+    if (found != 0) FreeUPNPUrls(&urls);
+  }
+  Gateway(const Gateway&) = delete;
+  Gateway& operator=(const Gateway&) = delete;
+};
+
+Result<HostPort> AskUpnp(std::uint16_t port) {
+  Gateway gateway;
+  if (gateway.found != 1) return Unavailable("no router answers by UPnP");
+  char address[64] = "";
+  if (UPNP_GetExternalIPAddress(gateway.urls.controlURL, gateway.data.first.servicetype, address) !=
+      UPNPCOMMAND_SUCCESS) {
+    return Unavailable("the router does not tell its address by UPnP");
+  }
+  const std::string text = std::to_string(port), lease = std::to_string(PortMapper::kLease.count());
+  const int code =
+      UPNP_AddPortMapping(gateway.urls.controlURL, gateway.data.first.servicetype, text.c_str(),
+                          text.c_str(), gateway.own_address, kName, "TCP", nullptr, lease.c_str());
+  if (code != UPNPCOMMAND_SUCCESS) {
+    const char* const why = strupnperror(code);
+    return Unavailable(std::string("the router refuses by UPnP: ") +
+                       (why != nullptr ? why : "no reason"));
+  }
+  return HostPort{address, port};
+}
+
+void TakeBackUpnp(std::uint16_t port) {
+  Gateway gateway;
+  if (gateway.found == 0) return;
+  (void)UPNP_DeletePortMapping(gateway.urls.controlURL, gateway.data.first.servicetype,
+                               std::to_string(port).c_str(), "TCP", nullptr);
+}
+
+// A router whose own address is a private one stands behind another.
+Status CheckOutside(const HostPort& outside) {
+  const auto endpoint = ParseTcpEndpoint(FormatHostPort(outside));
+  if (!endpoint || outside.port == 0) return Unavailable("the router tells no address");
+  if (IsPrivate(*endpoint)) {
+    return Unavailable("the router's own address, " + outside.host + ", is not a public one");
+  }
+  return Status::Ok();
+}
+
+class ThreadedPortMapper final : public PortMapper {
+ public:
+  explicit ThreadedPortMapper(std::uint16_t port) : port_(port) {
+    executor_->Post("mapper.ask", [this] { AskAndAgain(); });
+  }
+  ~ThreadedPortMapper() override {
+    stopped_ = true;
+    executor_.reset();  // waits for what it asks now
+    const PortMapping kept = mapping();
+    if (kept.how == kNatPmp) TakeBackNatPmp(port_);
+    if (kept.how == kUpnp) TakeBackUpnp(port_);
+  }
+  PortMapping mapping() const override {
+    MutexLock lock(mutex_);
+    return mapping_;
+  }
+
+ private:
+  PortMapping Ask() const {
+    std::string trouble;
+    for (const auto& [how, ask] : {std::pair{kNatPmp, &AskNatPmp}, std::pair{kUpnp, &AskUpnp}}) {
+      const auto outside = ask(port_);
+      const Status status = outside.ok() ? CheckOutside(*outside) : outside.status();
+      if (status.ok()) return {FormatHostPort(*outside), how, ""};
+      trouble += (trouble.empty() ? "" : "; ") + status.message();
+      if (stopped_) break;
+    }
+    return {"", "", trouble};
+  }
+
+  void AskAndAgain() {
+    PortMapping asked = Ask();
+    SHOAL_LOG(kInfo, "net", "port.mapping", {"address", asked.address}, {"how", asked.how},
+              {"trouble", asked.trouble});
+    const Duration wait = asked.address.empty() ? Duration(kAskAgain) : Duration(kRenewAfter);
+    {
+      MutexLock lock(mutex_);
+      mapping_ = std::move(asked);
+    }
+    executor_->PostAfter("mapper.ask", wait, [this] { AskAndAgain(); });
+  }
+
+  const std::uint16_t port_;
+  std::atomic<bool> stopped_ = false;
+  mutable Mutex mutex_;
+  PortMapping mapping_ SHOAL_GUARDED_BY(mutex_);
+  std::unique_ptr<Executor> executor_ = NewThreadExecutor("mapper");
+};
+
+}  // namespace
+
+std::unique_ptr<PortMapper> NewPortMapper(std::uint16_t port) {
+  return std::make_unique<ThreadedPortMapper>(port);
+}
+
+}  // namespace shoal::net
