@@ -35,6 +35,9 @@ Result<natpmpresp_t> ReadAnswer(natpmp_t* natpmp, milliseconds patience) {
     natpmpresp_t answer{};
     const int code = readnatpmpresponseorretry(natpmp, &answer);
     if (code >= 0) return answer;
+    if (code == NATPMP_ERR_NOGATEWAYSUPPORT) {
+      return Unavailable("the router does not speak NAT-PMP");
+    }
     if (code != NATPMP_TRYAGAIN) return Unavailable("the router refuses by NAT-PMP");
     const TimePoint now = SystemClock().Now();
     if (now >= until) return DeadlineExceeded("no router answers by NAT-PMP");
