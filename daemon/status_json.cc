@@ -372,6 +372,10 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
     relays.push_back(StatusObject{{"relay", relay.relay},
                                   {"registered", relay.registered},
                                   {"seenAddress", relay.seen_address},
+                                  {"ownAddress", relay.own_address},
+                                  {"dialBack", !relay.reached   ? "unknown"
+                                               : *relay.reached ? "reached"
+                                                                : "not reached"},
                                   {"trouble", relay.trouble},
                                   {"rttMs", relay.rtt_ms}});
   }

@@ -320,8 +320,8 @@ class GrpcControlServer final : public ControlServer {
         }));
     const std::vector<RelayAddress> relays = RelaysAmong(options.relays);
     if (relays.empty()) return Status::Ok();
-    door_ =
-        NewRelayDoor(options.identity, [gate = table_->gate](int fd) { gate->TakeRelayed(fd); });
+    door_ = NewRelayDoor(options.identity, table_->gate->port(),
+                         [gate = table_->gate](int fd) { gate->TakeRelayed(fd); });
     door_->Use(relays);
     return Status::Ok();
   }

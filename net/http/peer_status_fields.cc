@@ -185,6 +185,9 @@ constexpr StatusField kFields[] = {
     Flag("relays[].registered", "Whether this peer is registered there.")
         .Metric("shoal_relay_registered"),
     Text("relays[].seenAddress", "Address of this peer, as the relay saw it last."),
+    Text("relays[].ownAddress", "The same end of that connection, as this peer has it."),
+    Text("relays[].dialBack", "Whether the relay reached this peer's port from outside.")
+        .Values("reached; not reached; unknown=not known yet"),
     Text("relays[].trouble", "Why the peer is not registered at the relay."),
     Number("relays[].rttMs", kMilliseconds, "Round trip of the last ping to a relay."),
 

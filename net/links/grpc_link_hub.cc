@@ -150,7 +150,8 @@ class GrpcLinkHub final : public LinkHub {
     const std::vector<RelayAddress> relays = RelaysAmong(addresses);
     if (!door_ && relays.empty()) return;
     if (!door_) {
-      door_ = NewRelayDoor(options_.identity, [gate = gate_](int fd) { gate->TakeRelayed(fd); });
+      door_ = NewRelayDoor(options_.identity, gate_->port(),
+                           [gate = gate_](int fd) { gate->TakeRelayed(fd); });
     }
     door_->Use(relays);
   }

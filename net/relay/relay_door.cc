@@ -158,8 +158,9 @@ class Registration : public std::enable_shared_from_this<Registration> {
   };
 
   Registration(asio::io_context* context, RelayAddress relay,
-               std::shared_ptr<const Identity> identity, Hooks hooks)
-      : context_(context),
+               std::shared_ptr<const Identity> identity, std::uint16_t port, Hooks hooks)
+      : port_(port),
+        context_(context),
         relay_(std::move(relay)),
         identity_(std::move(identity)),
         hooks_(std::move(hooks)),
@@ -195,6 +196,10 @@ class Registration : public std::enable_shared_from_this<Registration> {
     in_.clear();
     out_.clear();
     heard_at_ = SystemClock().Now();
+    Error unknown;
+    const auto own = socket_.local_endpoint(unknown);
+    state_.own_address = unknown ? "" : FormatHostPort({own.address().to_string(), own.port()});
+    state_.reached.reset();
     Ping();
     Write(std::string(kRelayPreface) + EncodeRelayMessage(RelayRegister{identity_->id}));
     Read();
@@ -245,18 +250,27 @@ class Registration : public std::enable_shared_from_this<Registration> {
       state_.registered = true;
       state_.seen_address = registered->seen_address;
       state_.trouble.clear();
+      AskForDialBack();
       wait_ = RelayDoor::kRetryFirst;
       hooks_.on_state(state_);
     } else if (const auto* incoming = std::get_if<RelayIncoming>(&message)) {
       if (state_.registered) hooks_.on_call(incoming->session, relay_.host_port);
     } else if (const auto* refused = std::get_if<RelayRefused>(&message)) {
       return Status(refused->code, "refused: " + refused->error);
+    } else if (const auto* dialled = std::get_if<RelayDialled>(&message)) {
+      state_.reached = dialled->reached;
+      hooks_.on_state(state_);
     } else if (std::holds_alternative<RelayPong>(message)) {
       const std::chrono::duration<double, std::milli> time = SystemClock().Now() - pinged_at_;
       state_.rtt_ms = time.count();
       hooks_.on_state(state_);
     }
     return Status::Ok();
+  }
+
+  void AskForDialBack() {
+    asked_at_ = SystemClock().Now();
+    Write(EncodeRelayMessage(RelayDialBack{port_}));
   }
 
   void Ping() {
@@ -268,6 +282,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
       if (self->state_.registered) {
         self->pinged_at_ = now;
         self->Write(EncodeRelayMessage(RelayPing{}));
+        if (now - self->asked_at_ > RelayDoor::kDialBackEvery) self->AskForDialBack();
       }
       self->Ping();
     });
@@ -290,6 +305,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
     });
   }
 
+  const std::uint16_t port_;
   asio::io_context* const context_;
   const RelayAddress relay_;
   const std::shared_ptr<const Identity> identity_;
@@ -301,6 +317,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
   std::chrono::milliseconds wait_ = RelayDoor::kRetryFirst;
   TimePoint heard_at_{};
   TimePoint pinged_at_{};
+  TimePoint asked_at_{};
   std::array<char, 1024> chunk_{};
   std::string in_;
   std::string out_;
@@ -311,8 +328,9 @@ class Registration : public std::enable_shared_from_this<Registration> {
 
 class AsioRelayDoor final : public RelayDoor {
  public:
-  AsioRelayDoor(std::shared_ptr<const Identity> identity, std::function<void(int)> take)
-      : identity_(std::move(identity)), take_(std::move(take)) {
+  AsioRelayDoor(std::shared_ptr<const Identity> identity, std::uint16_t port,
+                std::function<void(int)> take)
+      : identity_(std::move(identity)), port_(port), take_(std::move(take)) {
     thread_ = std::thread([this] {
       SetThreadName("relay");
       context_.run();
@@ -364,9 +382,11 @@ class AsioRelayDoor final : public RelayDoor {
       hooks.on_call = [this](const RelaySession& session, const std::string& at) {
         Fetch(session, at);
       };
-      const auto made = std::make_shared<Registration>(&context_, relay, identity_, hooks);
+      const auto made = std::make_shared<Registration>(&context_, relay, identity_, port_, hooks);
       registrations_.emplace(key, made);
-      Keep({relay.host_port, false, "", "", 0});
+      RelayState fresh;
+      fresh.relay = relay.host_port;
+      Keep(fresh);
       made->Start();
     }
     for (const auto& [key, registration] : before) registration->Stop();
@@ -391,6 +411,7 @@ class AsioRelayDoor final : public RelayDoor {
   }
 
   const std::shared_ptr<const Identity> identity_;
+  const std::uint16_t port_;
   const std::function<void(int)> take_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_ =
@@ -405,8 +426,8 @@ class AsioRelayDoor final : public RelayDoor {
 }  // namespace
 
 std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
-                                        std::function<void(int fd)> take) {
-  return std::make_unique<AsioRelayDoor>(std::move(identity), std::move(take));
+                                        std::uint16_t port, std::function<void(int fd)> take) {
+  return std::make_unique<AsioRelayDoor>(std::move(identity), port, std::move(take));
 }
 
 }  // namespace shoal::net

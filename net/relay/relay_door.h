@@ -6,6 +6,8 @@
 #define SHOAL_NET_RELAY_RELAY_DOOR_H_
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -21,7 +23,8 @@ class RelayDoor {
  public:
   static constexpr std::chrono::seconds kConnectPatience{5};
   static constexpr std::chrono::seconds kPingEvery{5};
-  static constexpr std::chrono::seconds kSilence{12};  // then the relay is gone
+  static constexpr std::chrono::seconds kDialBackEvery{120};  // it is asked for
+  static constexpr std::chrono::seconds kSilence{12};         // then the relay is gone
   static constexpr std::chrono::milliseconds kRetryFirst{500};
   static constexpr std::chrono::milliseconds kRetryMax{10'000};
   static constexpr std::size_t kRelaysMax = 8;      // more are left out
@@ -35,8 +38,9 @@ class RelayDoor {
 };
 
 // `take` owns each connected, non-blocking socket it gets; it runs on a thread of the door's own.
+// `port` is this machine's listening one, which relays try to reach from outside.
 std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
-                                        std::function<void(int fd)> take);
+                                        std::uint16_t port, std::function<void(int fd)> take);
 
 }  // namespace shoal::net
 

@@ -26,6 +26,8 @@ enum class Type : unsigned char {
   kRefused = 8,
   kPing = 9,
   kPong = 10,
+  kDialBack = 11,
+  kDialled = 12,
 };
 
 template <std::size_t kSize, typename Byte>
@@ -57,6 +59,14 @@ std::pair<Type, std::string> BodyOf(const RelayRefused& m) {
 }
 std::pair<Type, std::string> BodyOf(const RelayPing&) { return {Type::kPing, ""}; }
 std::pair<Type, std::string> BodyOf(const RelayPong&) { return {Type::kPong, ""}; }
+std::pair<Type, std::string> BodyOf(const RelayDialBack& m) {
+  std::array<std::byte, 2> port;
+  StoreLittle(port.data(), m.port);
+  return {Type::kDialBack, Text(port)};
+}
+std::pair<Type, std::string> BodyOf(const RelayDialled& m) {
+  return {Type::kDialled, std::string(1, m.reached ? '\1' : '\0')};
+}
 
 // Takes fields off the front of a body; failed() where one is too short.
 class Fields {
@@ -133,6 +143,16 @@ std::optional<RelayMessage> Parse(Type type, std::string_view body) {
     }
     case Type::kPing: return made(RelayPing{});
     case Type::kPong: return made(RelayPong{});
+    case Type::kDialBack: {
+      std::array<std::byte, 2> port{};
+      fields.Read(&port);
+      return made(RelayDialBack{LoadLittle<std::uint16_t>(port.data())});
+    }
+    case Type::kDialled: {
+      std::array<unsigned char, 1> reached{};
+      fields.Read(&reached);
+      return made(RelayDialled{reached[0] == 1});
+    }
   }
   return std::nullopt;
 }

@@ -56,10 +56,18 @@ struct RelayRefused {
 };
 struct RelayPing {};
 struct RelayPong {};
+// Peer to relay: try to reach me from outside, at this port of the address that you see. Then the
+// answer; the relay tries it once in a while only, and no other address.
+struct RelayDialBack {
+  std::uint16_t port = 0;
+};
+struct RelayDialled {
+  bool reached = false;
+};
 
-using RelayMessage =
-    std::variant<RelayRegister, RelayChallenge, RelayProof, RelayRegistered, RelayIncoming,
-                 RelayJoin, RelayJoined, RelayRefused, RelayPing, RelayPong>;
+using RelayMessage = std::variant<RelayRegister, RelayChallenge, RelayProof, RelayRegistered,
+                                  RelayIncoming, RelayJoin, RelayJoined, RelayRefused, RelayPing,
+                                  RelayPong, RelayDialBack, RelayDialled>;
 
 inline constexpr std::size_t kRelayTextMax = 512;  // of an address or an error
 inline constexpr std::size_t kRelayHeaderBytes = 3;

@@ -30,6 +30,9 @@ using Error = boost::system::error_code;
 
 constexpr std::chrono::seconds kJoinPatience{10};  // of a caller, until its peer has come
 constexpr std::chrono::seconds kRateInterval{1};
+constexpr std::chrono::seconds kDialBackEvery{30};
+constexpr std::chrono::seconds kDialBackPatience{4};
+constexpr std::size_t kDialsMax = 64;  // at once
 // A peer's own connections: its registration, and one per call; and those of its callers.
 constexpr std::size_t kOwnConnections = 8;
 
@@ -252,6 +255,31 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     splice->Start(EncodeRelayMessage(RelayJoined{}) + first, RelayCallAnswer(Status::Ok()));
   }
 
+  // Only the peer's own address is dialled, and not often: nobody is bothered through this relay.
+  void OnDialBack(const std::shared_ptr<RelayVisitor>& peer, std::uint16_t port) override {
+    const TimePoint now = SystemClock().Now();
+    const auto target = ParseHostPort(peer->address());
+    Error error;
+    const auto host = asio::ip::make_address(target.ok() ? target->host : "", error);
+    if (error || port == 0 || dials_ >= kDialsMax ||
+        (peer->dialled_back_at != TimePoint{} && now - peer->dialled_back_at < kDialBackEvery)) {
+      return;
+    }
+    peer->dialled_back_at = now;
+    ++dials_;
+    const auto socket = std::make_shared<tcp::socket>(context_);
+    const auto timer = std::make_shared<asio::steady_timer>(context_, kDialBackPatience);
+    timer->async_wait([socket](Error) {
+      Error ignored;
+      socket->close(ignored);
+    });
+    socket->async_connect({host, port}, [this, socket, timer, peer](Error failed) {
+      --dials_;
+      timer->cancel();
+      if (!ending_) peer->Send(RelayDialled{!failed});
+    });
+  }
+
   void OnGone(RelayVisitor* visitor) override {
     const auto peer = peers_.find(visitor->key);
     if (peer != peers_.end() && peer->second.visitor.get() == visitor) {
@@ -319,6 +347,7 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
   std::uint64_t bytes_ = 0;
   std::uint64_t calls_total_ = 0;
   std::uint64_t refused_ = 0;
+  std::size_t dials_ = 0;
   bool ending_ = false;
 };
 

@@ -10,10 +10,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
 
+#include "common/clock.h"
 #include "common/ids.h"
 #include "net/relay/relay_message.h"
 
@@ -34,6 +36,7 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
     virtual void OnRegister(const std::shared_ptr<RelayVisitor>& peer, const PeerId& key) = 0;
     virtual void OnProof(const std::shared_ptr<RelayVisitor>& peer, const RelayProof& proof) = 0;
     virtual void OnJoin(const std::shared_ptr<RelayVisitor>& peer, const RelayJoin& join) = 0;
+    virtual void OnDialBack(const std::shared_ptr<RelayVisitor>& peer, std::uint16_t port) = 0;
     virtual void OnGone(RelayVisitor* visitor) = 0;
   };
 
@@ -57,6 +60,7 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
   // Whom the connection is for, as the owner keeps it.
   PeerId key;
   RelayChallenge challenge;
+  TimePoint dialled_back_at{};
 
  private:
   enum class Role { kFresh, kCaller, kPeer };

@@ -116,6 +116,8 @@ void RelayVisitor::Handle(const RelayMessage& message) {
     owner_->OnJoin(self, *join);
   } else if (std::holds_alternative<RelayPing>(message) && settled_) {
     Send(RelayPong{});
+  } else if (const auto* back = std::get_if<RelayDialBack>(&message); back != nullptr && settled_) {
+    owner_->OnDialBack(self, back->port);
   } else if (!std::holds_alternative<RelayPong>(message)) {
     Refuse(InvalidArgument("this message does not belong here"));
   }

@@ -135,7 +135,8 @@ def measure(args, mbit, rtt_ms, queue_ms, congestion):
             *(("--back", str(1 << 20)) if args.both else ())))
         at = receiver.read()
         sender = stack.enter_context(Peer(
-            a, args.build, "send", "--listen", "10.77.0.1", "--to", at["peer"], "--scheduler", at["scheduler"], "--link",
+            a, args.build, "send", "--listen", "10.77.0.1", "--to", at["peer"], "--scheduler",
+            at["scheduler"], "--link",
             at["link"], "--control", at["control"], "--gradient", str(GRADIENT_BYTES),
             *args.sender.split()))
         time.sleep(2)

@@ -38,7 +38,8 @@ def start_relay(stack, args, outside):
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="shoal-relay-"))
     process = stack.enter_context(subprocess.Popen(
         [*outside.prefix, str(Path(args.build, "bin/shoal-relay")), "--dir", folder, "--listen",
-         f"0.0.0.0:{PORT}", "--advertise", outside.address, "--status-listen", "off", "--log-level", "warning"],
+         f"0.0.0.0:{PORT}", "--advertise", outside.address, "--status-listen", "off", "--log-level",
+         "warning"],
         stdout=subprocess.PIPE, text=True))
     stack.callback(process.terminate)
     for line in process.stdout:
@@ -72,8 +73,8 @@ def measure(args, mbit):
         at = receiver.read()
         time.sleep(2)
         sender = stack.enter_context(Peer(
-            a, args.build, "send", "--listen", a.address, "--to", at["peer"], "--scheduler", at["scheduler"], "--link", relay,
-            "--control", relay, "--gradient", "16384"))
+            a, args.build, "send", "--listen", a.address, "--to", at["peer"], "--scheduler",
+            at["scheduler"], "--link", relay, "--control", relay, "--gradient", "16384"))
         time.sleep(2)
         sender.tell("go")
         time.sleep(args.warm_up)
@@ -86,7 +87,8 @@ def measure(args, mbit):
     rate = 8 * (last["payloadBytes"] - first["payloadBytes"]) / seconds
     gradients = sorted(last["gradientMs"])
     return {"mbit": mbit, "rttMs": args.rtt,
-            "usedOfLine": round(8 * sent / seconds / (mbit * 1e6), 4), "payloadOfLine": round(rate / (mbit * 1e6), 4),
+            "usedOfLine": round(8 * sent / seconds / (mbit * 1e6), 4),
+            "payloadOfLine": round(rate / (mbit * 1e6), 4),
             "gradientMsMedian": round(gradients[len(gradients) // 2], 1) if gradients else None,
             "connections": said["connections"],
             "relayCpuOfCore": round((after - before) / seconds, 3)}

@@ -1,5 +1,5 @@
-"""A router that leads ports to its home by NAT-PMP (RFC 6886): run in the router's namespace with its
-outside address. Prints "ready"; ends with its standard input."""
+"""A router that leads ports to its home by NAT-PMP (RFC 6886): run in the router's namespace with
+its outside address. Prints "ready"; ends with its standard input."""
 
 import select
 import socket

@@ -66,7 +66,8 @@ StatusSnapshot Full() {
   link.stall_rate_limit_ms = 1500;
   s.links = {link};
   s.mapping = {"203.0.113.7:40000", "UPnP", ""};
-  s.relays = {{"relay.example.org:8783", true, "203.0.113.7:40000", "", 12.5}};
+  s.relays = {
+      {"relay.example.org:8783", true, "203.0.113.7:40000", "10.0.0.2:40000", true, "", 12.5}};
   s.names[link.peer] = "cellar";
   pipeline::BoundaryStats end;  // of a stage that receives activations and sends gradients
   end.side = storage::BoundarySide::kReceiver;

@@ -58,6 +58,8 @@ std::vector<std::pair<RelayMessage, std::string>> Golden() {
       {RelayRefused{StatusCode::kNotFound, "no"}, "080300056e6f"},
       {RelayPing{}, "090000"},
       {RelayPong{}, "0a0000"},
+      {RelayDialBack{8782}, "0b02004e22"},
+      {RelayDialled{true}, "0c010001"},
   };
 }
 
@@ -89,7 +91,7 @@ TEST(RelayMessage, ForeignBytesAreRefused) {
   std::string shorter = join.substr(0, join.size() - 1);
   shorter[1] = 15;
   for (const std::string& bytes :
-       {std::string("\x0b\x00\x00", 3), std::string("\x00\x00\x00", 3),
+       {std::string("\x0d\x00\x00", 3), std::string("\x00\x00\x00", 3),
         std::string("\x07\x01\x00x", 4), std::string("\x04\xff\xff", 3), longer, shorter}) {
     EXPECT_EQ(TakeRelayMessage(bytes).status().code(), StatusCode::kDataLoss) << Hex(bytes);
   }

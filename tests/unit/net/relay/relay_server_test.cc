@@ -152,6 +152,13 @@ TEST_F(RelayTest, CarriesALinkBothWays) {
     EXPECT_TRUE(hub_b_->hub->relays()[0].registered);
     EXPECT_THAT(hub_b_->hub->relays()[0].seen_address, HasSubstr("127.0.0.1:"));
   });
+  // The relay stands on the same machine, so it reaches the port "from outside".
+  ASSERT_TRUE(
+      WaitUntil(executor_.get(), [this] { return hub_b_->hub->relays()[0].reached.has_value(); }));
+  On([this] {
+    EXPECT_TRUE(*hub_b_->hub->relays()[0].reached);
+    EXPECT_EQ(hub_b_->hub->relays()[0].own_address, hub_b_->hub->relays()[0].seen_address);
+  });
   const RelayStats stats = relay_->stats();
   EXPECT_EQ(stats.calls, 2u);
   EXPECT_EQ(stats.calls_total, 2u);
