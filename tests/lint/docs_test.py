@@ -91,9 +91,9 @@ def check_words(tree, limit):
 def check_modules(text):
     """The table and the list of "Module graph" say what rules.py enforces. Yields the errors."""
     section = re.search(r"^## Module graph$(.*?)^## ", text, re.M | re.S).group(1)
-    rows = [[cell.strip() for cell in line.strip("|").split("|")]
-            for line in section.splitlines() if line.startswith("| ")]
-    shown = {module: set(filter(None, others.split(", "))) for module, others, *_ in rows[1:]}
+    rows = [[cell.strip() for cell in line.split("|")]
+            for line in section.splitlines() if "|" in line]
+    shown = {module: set(filter(None, others.split(", "))) for module, others, *_ in rows[2:]}
     wanted = {module: others - {"common"} for module, others in rules.ARROWS.items()}
     for module in sorted(shown.keys() | wanted.keys()):
         if shown.get(module) != wanted.get(module):
@@ -156,8 +156,8 @@ class DocsTest(unittest.TestCase):
     def test_the_module_graph(self):
         page = (ROOT / "docs/ARCHITECTURE.md").read_text()
         self.assertEqual(list(check_modules(page)), [])
-        for old, new, part in [("| client | proto, net |", "| client | proto |", "client: "),
-                               ("| optimizer | | |\n", "", "optimizer: "),
+        for old, new, part in [("\nclient|proto, net|", "\nclient|proto|", "client: "),
+                               ("\noptimizer||\n", "\n", "optimizer: "),
                                (" `boundary`,", "", "pipeline/boundary/ is not")]:
             self.assertEqual(page.count(old), 1, old)
             errors = list(check_modules(page.replace(old, new)))

@@ -191,7 +191,7 @@ TEST(CodecRegistry, NamesInsideOfSpecsAreDocumented) {
     EXPECT_EQ(inside->name, outside->name);
     EXPECT_NE(inside->make_plain, nullptr);
     EXPECT_TRUE(inside->only_changes);
-    const std::size_t at = page.find("\n`delta=" + std::string(inside->name) + "` | ");
+    const std::size_t at = page.find("\n`delta=" + std::string(inside->name) + "`|");
     ASSERT_NE(at, std::string::npos) << inside->name;
     const std::string row = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
     for (const std::string_view key : inside->keys) {
@@ -206,7 +206,7 @@ TEST(CodecRegistry, OptionsAreDocumented) {
   const std::string page = SpecsPage();
   for (const char* spec : kSpecs) {
     const std::string name = NameIn(spec);
-    const std::size_t at = page.find("\n`" + name + "` | ");
+    const std::size_t at = page.find("\n`" + name + "`|");
     ASSERT_NE(at, std::string::npos) << name << " has no row in docs/algorithms/codec-specs.md";
     const std::string row = page.substr(at + 1, page.find('\n', at + 1) - at - 1);
     const bool as_direct = row.find("as `direct`") != std::string::npos ||
