@@ -341,6 +341,10 @@ class Home:
 
     def reboot(self):
         """The router forgets all connections, and its machines keep theirs."""
+        # A namespace ends some time after its name; its cables must be gone before new ones come.
+        self.internet.hub.run("ip", "link", "del", f"port{self.number}")
+        for machine in self.machines:
+            machine.run("ip", "link", "del", "line")
         self.router.__exit__()
         self.build()
         for machine in self.machines:
