@@ -59,11 +59,15 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       hub_(parts.hub),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
-  ApplyCaps();
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
   // The bases are private: only members may see this object as an owner.
   SchedulerConnection::Owner* const owner = this;
   connection_ = std::make_unique<SchedulerConnection>(control_, identity_,
                                                       std::move(parts.new_client), owner);
+  TermsKeeper::Owner* const terms_owner = this;
+  terms_ = std::make_unique<TermsKeeper>(control_, store_, config_.directory + "/usage.json",
+                                         parts.machine, std::move(parts.ledger), terms_owner);
 }
 
 PeerNode::~PeerNode() = default;
@@ -77,6 +81,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
   EndStage();
   offer_.reset();
   lost_offer_.reset();
+  terms_->Save();
   // A moment for the farewell to leave the machine.
   control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50),
                       [this, stopped = std::move(stopped)] {
@@ -88,6 +93,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
 
 void PeerNode::Close() {
   SHOAL_ASSERT_ON(*control_);
+  terms_->Close();
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
   lost_offer_.reset();
@@ -184,9 +190,7 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   heartbeat->set_state(std::string(PeerStateName(state_)));
   const TimePoint now = control_->clock().Now();
   if (now - status_told_ >= kStatusInterval) {
-    StatusSnapshot snapshot = Snapshot();
-    snapshot.losses.clear();  // the scheduler has them
-    snapshot.held_out.clear();
+    StatusSnapshot snapshot = ForOthers(Snapshot());
     heartbeat->set_status_json(StatusJson(snapshot));
     status_told_ = now;
   }
@@ -413,6 +417,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.totals = past_;
   s.control = connection_->stats();
   s.peer_timeout = timeouts_.peer_timeout;
+  AddTerms(&s);
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.pacing = config_.pacing;

@@ -81,7 +81,8 @@ function normalise(s) {
   }
   const swarm = s.swarm || {};
   const role = s.role || {stage: -1, pipeline: -1};
-  return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).join("; "),
+  const rules = list((s.terms || {}).rules).filter(rule => !list(s.stateReasons).includes(rule));
+  return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).concat(rules).join("; "),
           step: swarm.step, steps: swarm.targetStep, loss: swarm.loss, losses: list(swarm.losses),
           heldOut: pairs(swarm.heldOut),
           speed: (s.work || {}).samplesPerSecond, version: s.version,

@@ -35,6 +35,7 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
 "limits":{"upBps":20000000,"downBps":0},
+"terms":{"reason":"none","rules":["upload 20 Mbit/s in quiet hours"]},
 "pacing":{"mode":"auto","lineBps":18000000,"upBps":19000000},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
 "boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
@@ -54,6 +55,7 @@ constexpr const char* kPeerText =
     "  held out     3.5000 after 30 steps, 4.5000 before the first step\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
+    "  terms        upload 20 Mbit/s in quiet hours\n"
     "  line         takes 18 Mbit/s up, as measured; uploads keep to 19 Mbit/s\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
