@@ -94,6 +94,20 @@ ExitCode SetNow(Parsed* p) {
   return PeerCommand(p->peer, "set", values);
 }
 
+void AddSet(CLI::App* app, Parsed* p) {
+  CLI::App* set =
+      Add(app, p, "set", "Change on which terms this peer takes part: upload=20mbit, schedule=...",
+          [p] { return SetNow(p); });
+  set->add_option("settings", p->settings,
+                  "As key=value, \"default\" for what the settings file says: upload=20mbit, "
+                  "download=off, schedule=\"mon-fri 18:00-08:00, sat-sun all\", "
+                  "quiet=\"08:00-22:00 upload=5mbit\", budget=300GB/month, "
+                  "exclusive=\"steam, blender\", on_battery=train")
+      ->required();
+  set->add_option("--for", p->lasts, "Go back to what held before after that time, like 8h");
+  PeerOptions(set, p, false);
+}
+
 void AddPeerCommands(CLI::App* app, Parsed* p) {
   CLI::App* join =
       Add(app, p, "join", "Join a swarm with an invite line", [p] { return JoinNow(p); });
@@ -110,6 +124,9 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   PeerOptions(join, p, false);
   PeerOptions(Add(app, p, "status", "Show what this machine's peer does",
                   [p] { return PeerStatus(p->peer); }),
+              p, true);
+  PeerOptions(Add(app, p, "stats", "Show what taking part has cost this machine, by day",
+                  [p] { return Stats(p->peer); }),
               p, true);
   CLI::App* top = Add(app, p, "top", "Show the peer's status again and again until Ctrl-C",
                       [p] { return Top(p->peer, p->interval_s, p->rounds); });
@@ -139,17 +156,7 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
     }
     PeerOptions(command, p, false);
   }
-  CLI::App* set =
-      Add(app, p, "set", "Change on which terms this peer takes part: upload=20mbit, schedule=...",
-          [p] { return SetNow(p); });
-  set->add_option("settings", p->settings,
-                  "As key=value, \"default\" for what the settings file says: upload=20mbit, "
-                  "download=off, schedule=\"mon-fri 18:00-08:00, sat-sun all\", "
-                  "quiet=\"08:00-22:00 upload=5mbit\", budget=300GB/month, "
-                  "exclusive=\"steam, blender\", on_battery=train")
-      ->required();
-  set->add_option("--for", p->lasts, "Go back to what held before after that time, like 8h");
-  PeerOptions(set, p, false);
+  AddSet(app, p);
   CLI::App* logs =
       Add(app, p, "logs", "Print shoald's log", [p] { return Logs(p->peer, p->lines, p->follow); });
   logs->add_option("-n,--lines", p->lines, "Number of lines, from the end")

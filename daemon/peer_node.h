@@ -168,9 +168,11 @@ class PeerNode : private SchedulerConnection::Owner,
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;
   void OnSlept(Duration slept) override;
+  void LookForNetwork();
   void RestByRule();
   void TakePart();
   void AddTerms(StatusSnapshot* s) const;
+  void Stats(std::function<void(Result<net::CommandResult>)> reply);
 
   void AddStage(StatusSnapshot* s) const;
   std::vector<std::string> Addresses() const;
@@ -204,6 +206,7 @@ class PeerNode : private SchedulerConnection::Owner,
   net::Invite invite_;
   bool paused_ = false;                  // by its user
   bool ruled_ = false;                   // a rule of the terms keeps it from training
+  std::vector<std::string> addresses_;   // of this machine, while there is no scheduler
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
   std::string hang_;                     // what of this machine hangs; empty: nothing
   Handover handover_ = Handover::kNone;

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "daemon/peer_node.h"
+#include "net/base/local_addresses.h"
 
 namespace shoal::daemon {
 
@@ -52,12 +53,31 @@ void PeerNode::TakePart() {
 void PeerNode::OnSecond(std::int64_t now_ms) {
   SHOAL_ASSERT_ON(*control_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  LookForNetwork();
   if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;
   SHOAL_LOG(kInfo, "daemon", "pause.ends", {"reason", "its time is over"});
   (void)Resume();
 }
 
-void PeerNode::OnSlept(Duration) { SHOAL_ASSERT_ON(*control_); }
+// After longer than the scheduler waits for a heartbeat the connection is gone at its other end.
+void PeerNode::OnSlept(Duration slept) {
+  SHOAL_ASSERT_ON(*control_);
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  if (slept < timeouts_.peer_timeout) return connection_->RetryNow();
+  connection_->Drop(Unavailable("this machine slept for " + FormatDuration(slept)));
+}
+
+// Another network is no reason to wait.
+void PeerNode::LookForNetwork() {
+  SHOAL_ASSERT_ON(*control_);
+  if (!connection_->waits()) return addresses_.clear();
+  std::vector<std::string> now = net::LocalAddresses();
+  if (!addresses_.empty() && now != addresses_) {
+    SHOAL_LOG(kInfo, "daemon", "network.changed");
+    connection_->RetryNow();
+  }
+  addresses_ = std::move(now);
+}
 
 void PeerNode::AddTerms(StatusSnapshot* s) const {
   SHOAL_ASSERT_ON(*control_);
@@ -77,10 +97,21 @@ void PeerNode::AddTerms(StatusSnapshot* s) const {
   report.budget_used_bytes = allowed.budget_used_bytes;
   report.budget_bytes = allowed.budget_bytes;
   report.budget_resets_ms = allowed.budget_resets.value_or(0) * 1000;
-  report.today = terms_->today();
-  report.total = terms_->ledger().total();
-  const auto& days = terms_->ledger().days();
-  if (!days.empty()) report.first_date = days.begin()->first;
+  report.usage = terms_->ledger().total();
+}
+
+// Checkpoints are counted on the thread that writes them.
+void PeerNode::Stats(std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
+  terms_->Count();
+  const std::uint64_t bytes = delta_store_->stats().disk_bytes + content_->bytes();
+  store_->Post("terms.disk", [this, bytes, reply = std::move(reply)]() mutable {
+    std::uint64_t all = bytes;
+    for (const storage::StoredRun& run : checkpoints_->Runs()) all += run.bytes;
+    control_->Post("terms.stats", [this, all, reply = std::move(reply)] {
+      reply(net::CommandResult{"", StatsJson(terms_->ledger(), all)});
+    });
+  });
 }
 
 }  // namespace shoal::daemon

@@ -412,6 +412,10 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
                                   {"upBps", snapshot.upload_pace.value}}},
           {"deltaStore", DeltaStoreValues(snapshot)},
           {"cacheBytes", snapshot.content_bytes},
+          {"usage", StatusObject{{"trainedMs", snapshot.terms.usage.trained_ms},
+                                 {"microBatches", snapshot.terms.usage.micro_batches},
+                                 {"sentBytes", snapshot.terms.usage.sent_bytes},
+                                 {"receivedBytes", snapshot.terms.usage.received_bytes}}},
           {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
           {"health", HealthValues(snapshot)}};
 }

@@ -44,8 +44,7 @@ struct TermsReport {
   std::int64_t next_change_ms = 0;                        // 0: none by the clock
   std::uint64_t budget_used_bytes = 0, budget_bytes = 0;  // budget_bytes 0: there is none
   std::int64_t budget_resets_ms = 0;
-  Usage today, total;
-  int first_date = 0;  // 20261128; 0: nothing yet
+  Usage usage;  // over all starts of shoald
 };
 
 struct StatusSnapshot {

@@ -143,6 +143,8 @@ void TermsKeeper::OnAnswer(const std::string& program, bool on_battery) {
 
 // What was added since the last look counts for today.
 void TermsKeeper::Count() {
+  SHOAL_ASSERT_ON(*control_);
+  if (machine_ == nullptr) return;
   const TimePoint now = control_->clock().Now();
   const Usage all = owner_->Measured();
   const auto more = [](std::uint64_t now_at, std::uint64_t before) {
@@ -185,12 +187,6 @@ void TermsKeeper::Save() {
     if (status.ok()) return;
     SHOAL_LOG(kWarning, "daemon", "usage.not_written", {"error", status.message()});
   });
-}
-
-Usage TermsKeeper::today() const {
-  SHOAL_ASSERT_ON(*control_);
-  if (machine_ == nullptr) return {};
-  return ledger_.Day(machine_->calendar().At(now_ms() / 1000));
 }
 
 std::string TermsKeeper::NameOf(std::int64_t then_ms) const {

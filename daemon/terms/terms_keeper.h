@@ -42,6 +42,8 @@ class TermsKeeper {
   void Begin();
   // After settings have changed: says OnTerms if that changes what is allowed.
   void Decide();
+  // Up to this moment.
+  void Count();
   // Counts and writes what is not yet written.
   void Save();
   // Looks no more.
@@ -56,13 +58,11 @@ class TermsKeeper {
     SHOAL_ASSERT_ON(*control_);
     return ledger_;
   }
-  Usage today() const;
   // "18:00", as of now.
   std::string NameOf(std::int64_t then_ms) const;
 
  private:
   void Look();
-  void Count();
   void SaveSometimes();
   void AskMachine();
   void OnAnswer(const std::string& program, bool on_battery);

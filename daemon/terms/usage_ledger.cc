@@ -57,13 +57,28 @@ std::optional<int> ReadDate(const std::string& text) {
   return date;
 }
 
-}  // namespace
-
+// "2026-11-28".
 std::string DateText(int date) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%04d-%02d-%02d", date / 10'000, date / 100 % 100,
                 date % 100);
   return text.data();
+}
+
+}  // namespace
+
+std::string StatsJson(const UsageLedger& ledger, std::uint64_t disk_bytes) {
+  nlohmann::ordered_json days = nlohmann::ordered_json::array();
+  for (const auto& [date, usage] : ledger.days()) {
+    nlohmann::ordered_json day = {{"day", DateText(date)}};
+    day.update(Json(usage));
+    days.push_back(std::move(day));
+  }
+  const nlohmann::ordered_json json = {{"schemaVersion", 1},
+                                       {"days", std::move(days)},
+                                       {"total", Json(ledger.total())},
+                                       {"diskBytes", disk_bytes}};
+  return json.dump();
 }
 
 void Usage::Add(const Usage& more) {

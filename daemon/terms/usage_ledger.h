@@ -44,8 +44,9 @@ class UsageLedger {
   Usage total_;
 };
 
-// "2026-11-28".
-std::string DateText(int date);
+// What `shoal stats --json` prints: days, the oldest first, all of them together, and the disk
+// space taken now.
+std::string StatsJson(const UsageLedger& ledger, std::uint64_t disk_bytes);
 
 }  // namespace shoal::daemon
 

@@ -364,6 +364,15 @@ constexpr StatusField kFields[] = {
     Number("deltaStore.boundaries[].records", kNone, "Records that the step committed."),
 
     Number("cacheBytes", kBytes, "Bytes of weights and data on disk."),
+    Object("usage", "What taking part has cost, over all starts of shoald."),
+    Number("usage.trainedMs", kMilliseconds, "Time of training, over all starts of shoald.")
+        .Label("trained")
+        .Metric("shoal_trained_seconds_total"),
+    Number("usage.microBatches", kNone, "Micro-batches done, over all starts of shoald.")
+        .Label("micro-batches"),
+    Number("usage.sentBytes", kBytes, "Wire bytes sent, over all starts of shoald.").Label("sent"),
+    Number("usage.receivedBytes", kBytes, "Wire bytes received, over all starts of shoald.")
+        .Label("received"),
     Object("contribution", "What the peer has done, over all generations."),
     Number("contribution.microBatches", kNone, "Micro-batches done.")
         .Metric("shoal_microbatches_total"),
@@ -388,6 +397,7 @@ constexpr ViewLabel kViews[] = {
     {"traffic.payloadSent", "sent, compressed"},
     {"traffic.compression", "compression"},
     {"deltaStore.ofAll", "delta stores"},
+    {"usage.traffic", "sent and received in all"},
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 and finishes."""
 
 import datetime
+import json
 import subprocess
 
 import harness
@@ -86,6 +87,10 @@ class TermsTest(harness.SwarmTest):
         with self.swarm() as swarm:
             swarm.start()
             begun = swarm.wait_step(4)["step"]
+            stats = json.loads(self.shoal(swarm, "stats", "--json"))
+            self.assertGreater(stats["total"]["microBatches"], 0)
+            self.assertGreater(stats["total"]["sentBytes"], 100_000)
+            self.assertEqual(stats["days"][-1]["day"], datetime.date.today().isoformat())
             said = self.shoal(swarm, "finish")
             self.assertIn("the run saves a checkpoint first", said)
             self.assertEqual(swarm.peers["p1"].wait(40), 0)
@@ -94,6 +99,8 @@ class TermsTest(harness.SwarmTest):
             self.assertEqual(left["checkpointStep"], left["step"])
             swarm.start_peer("p1", invite="")
             swarm.wait_step(left["step"] + 2)
+            usage = swarm.peer_status("p1")["usage"]  # goes on where it was
+            self.assertGreaterEqual(usage["sentBytes"], stats["total"]["sentBytes"])
             swarm.stop()
 
 

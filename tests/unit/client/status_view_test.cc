@@ -265,6 +265,21 @@ TEST(StatusView, RefusesWhatIsNoStatus) {
   }
 }
 
+TEST(StatsView, ShowsDaysAndAllOfThem) {
+  const auto view = StatsView(
+      R"({"schemaVersion":1,"days":[{"day":"2026-11-28","trainedMs":7500000,"microBatches":512,)"
+      R"("sentBytes":2048,"receivedBytes":1024}],"total":{"trainedMs":9000000,"microBatches":600,)"
+      R"("sentBytes":4096,"receivedBytes":1024},"diskBytes":5120})");
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(*view,
+            "day         trained  micro-batches  sent      received\n"
+            "2026-11-28  2h 05m   512            2.00 KiB  1.00 KiB\n"
+            "in all      2h 30m   600            4.00 KiB  1.00 KiB\n"
+            "disk space now: 5.00 KiB\n");
+  EXPECT_TRUE(StatsView("{\"days\":[1,{}],\"total\":[]}").ok());
+  EXPECT_FALSE(StatsView("[]").ok());
+}
+
 TEST(StatusView, ForeignNamesCannotSteerTheTerminal) {
   const auto view = SwarmView(
       "{\"members\":[{\"name\":\"a\\u001b[2Jb\\nc\",\"peer\":\"x\",\"connected\":true}]}");

@@ -143,7 +143,7 @@ TEST_F(TermsKeeperTest, ABudgetIsKeptAcrossRestartsAndRenewedByTheMonth) {
   measured_.received_bytes = 30'000'000;
   Pass(seconds(5));
   EXPECT_TRUE(trains());
-  EXPECT_EQ(keeper_->today().sent_bytes, 60'000'000u);
+  EXPECT_EQ(keeper_->ledger().total().sent_bytes, 60'000'000u);
   keeper_->Save();
   Pass(seconds(1));
   Start();

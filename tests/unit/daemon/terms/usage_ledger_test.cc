@@ -33,6 +33,18 @@ TEST(UsageLedger, ComesBackAsWritten) {
   EXPECT_EQ(UsageLedger::Parse(UsageLedger().Text()).value().total(), Usage{});
 }
 
+TEST(UsageLedger, IsShownByDayTheOldestFirst) {
+  UsageLedger ledger;
+  ledger.Add(Date(2026, 11, 28), {1, 2, 3, 4});
+  ledger.Add(Date(2026, 11, 9), {5, 6, 7, 8});
+  EXPECT_EQ(StatsJson(ledger, 99),
+            "{\"schemaVersion\":1,\"days\":[{\"day\":\"2026-11-09\",\"trainedMs\":5,"
+            "\"microBatches\":6,\"sentBytes\":7,\"receivedBytes\":8},{\"day\":\"2026-11-28\","
+            "\"trainedMs\":1,\"microBatches\":2,\"sentBytes\":3,\"receivedBytes\":4}],\"total\":{"
+            "\"trainedMs\":6,\"microBatches\":8,\"sentBytes\":10,\"receivedBytes\":12},"
+            "\"diskBytes\":99}");
+}
+
 TEST(UsageLedger, StaysSmall) {
   UsageLedger ledger;
   for (int year = 2020; year < 2030; ++year) {
