@@ -19,6 +19,8 @@ constexpr std::size_t kLossesKept = 2000;
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
+constexpr const char* kFinishing =
+    "stopping as soon as the run has saved a checkpoint; it stays a member";
 constexpr double kRateSmoothing = 0.2;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 
@@ -393,7 +395,9 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.state = state_;
   s.state_reasons = reasons_;
   if (handover_ != Handover::kNone) {
-    s.state_reasons.push_back(handover_ == Handover::kPause ? kPausing : kLeaving);
+    s.state_reasons.push_back(handover_ == Handover::kPause    ? kPausing
+                              : handover_ == Handover::kFinish ? kFinishing
+                                                               : kLeaving);
   }
   s.since_unix_ms = since_unix_ms_;
   s.time_unix_ms = UnixMs();

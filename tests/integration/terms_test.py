@@ -43,10 +43,15 @@ class TermsTest(harness.SwarmTest):
         with self.swarm() as swarm:
             swarm.start()
             before = swarm.wait_step(6)["step"]
-            self.assertIn("it takes part again at", self.shoal(swarm, "pause", "--for", "3s"))
-            self.wait_reason(swarm, "user")
+            self.assertIn("it takes part again at", self.shoal(swarm, "pause", "--for", "10s"))
+            status = self.wait_reason(swarm, "user")
+            self.assertRegex(status["stateReasons"][0], r"^paused until \d\d:\d\d: by its user; ")
             paused = swarm.wait_state("paused")
             self.assertGreaterEqual(paused["step"], before)
+            swarm.peers["p1"].signal(15)
+            self.assertEqual(swarm.peers["p1"].wait(30), 0)
+            swarm.start_peer("p1")  # it still knows
+            self.wait_reason(swarm, "user")
             self.wait_reason(swarm, "none", "training")
             swarm.wait_step(paused["step"] + 2)
             swarm.stop()

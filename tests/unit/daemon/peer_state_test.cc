@@ -58,7 +58,7 @@ TEST(PeerState, ArchitecturePageHasTheSameTable) {
       if (to == S::kDraining || to == S::kStopped || !CanChange(from, to)) continue;
       list += (list.empty() ? "" : ", ") + std::string(PeerStateName(to));
     }
-    const std::string row = "| " + std::string(PeerStateName(from)) + " | " + list + " |";
+    const std::string row = "\n" + std::string(PeerStateName(from)) + "|" + list + "|";
     EXPECT_NE(page->find(row), std::string::npos) << row;
   }
 }
