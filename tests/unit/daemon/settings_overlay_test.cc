@@ -154,6 +154,11 @@ TEST(WithSettings, TheNewestWordCountsAndDefaultTakesItBack) {
   EXPECT_TRUE(TermsInForce(config, overlay, kNow).exclusive.empty());
 }
 
+TEST(WithSettings, EveryKeyIsAlsoOneOfTheSettingsFile) {
+  const std::string file = FormatConfig(DaemonConfig{});
+  for (const std::string& key : TermKeys()) EXPECT_THAT(file, HasSubstr("\n" + key + " = "));
+}
+
 TEST(WithSettings, WhatIsWrongChangesNothingAndIsNamed) {
   const std::pair<std::map<std::string, std::string>, const char*> wrong[] = {
       {{{"colour", "red"}}, "'colour' cannot be set; there are upload, download, schedule"},
