@@ -50,7 +50,9 @@ void TermsKeeper::Begin() {
   // Seen before anything begins: what would end at once had better not begin.
   last_program_ = settings.exclusive.empty() ? "" : machine_->RunningOf(settings.exclusive);
   if (program_.Update(!last_program_.empty(), asked_at_)) observed_.program = last_program_;
-  observed_.on_battery = battery_.Update(machine_->OnBattery(), asked_at_);
+  const bool on_battery = machine_->OnBattery();
+  battery_.Update(on_battery, asked_at_ - kBatteryDelay);
+  observed_.on_battery = battery_.Update(on_battery, asked_at_);
   Look();
 }
 

@@ -120,6 +120,12 @@ TEST_F(TermsKeeperTest, AProgramPausesSoonAndItsEndResumesLater) {
   EXPECT_TRUE(trains());
 }
 
+TEST_F(TermsKeeperTest, WhoStartsOnBatteryDoesNotBegin) {
+  machine_.on_battery = true;
+  Start();
+  EXPECT_EQ(keeper_->allowed().pause, PauseRule::kBattery);
+}
+
 TEST_F(TermsKeeperTest, APlugThatIsChangedPausesNobody) {
   Start();
   machine_.on_battery = true;
