@@ -135,12 +135,27 @@ Status DemoSwarm::Start(const RunFile& run, const SchedulerLaunch& scheduler,
     const std::string folder = PeerDirectory(peer);
     logs_.push_back(folder + ".log");
     ProcessOptions options{launch.prefix, {}, logs_.back()};
-    options.command.insert(
-        options.command.end(),
-        {shoald, "--dir", folder, "--name", "peer-" + std::to_string(peer), "--join",
-         "file:" + run.directory + "/invite", "--listen", launch.address + ":0", "--advertise",
-         launch.address, "--status-listen", "127.0.0.1:0", "--upload", launch.upload, "--download",
-         launch.download, "--threads", "1"});
+    options.command.insert(options.command.end(), {shoald,
+                                                   "--dir",
+                                                   folder,
+                                                   "--name",
+                                                   "peer-" + std::to_string(peer),
+                                                   "--join",
+                                                   "file:" + run.directory + "/invite",
+                                                   "--listen",
+                                                   launch.address + ":0",
+                                                   "--advertise",
+                                                   launch.address,
+                                                   "--status-listen",
+                                                   "127.0.0.1:0",
+                                                   "--upload",
+                                                   launch.upload,
+                                                   "--download",
+                                                   launch.download,
+                                                   "--threads",
+                                                   "1",
+                                                   "--on-battery",
+                                                   "train"});
     options.command.insert(options.command.end(), launch.options.begin(), launch.options.end());
     SHOAL_ASSIGN_OR_RETURN(Process process, Process::Start(options));
     processes_.push_back(std::move(process));

@@ -37,7 +37,7 @@ struct Parsed {
   SwarmRestoreOptions restore;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      store_run;
+      store_run, lasts;
   std::vector<std::string> settings, words;
   std::optional<std::uint64_t> sample;
   std::uint64_t last = 0;
@@ -90,7 +90,22 @@ ExitCode SetNow(Parsed* p) {
     }
     values[setting.substr(0, equals)] = setting.substr(equals + 1);
   }
+  if (!p->lasts.empty()) values["for"] = p->lasts;
   return PeerCommand(p->peer, "set", values);
+}
+
+void AddSet(CLI::App* app, Parsed* p) {
+  CLI::App* set =
+      Add(app, p, "set", "Change on which terms this peer takes part: upload=20mbit, schedule=...",
+          [p] { return SetNow(p); });
+  set->add_option("settings", p->settings,
+                  "As key=value, \"default\" for what the settings file says: upload=20mbit, "
+                  "download=off, schedule=\"mon-fri 18:00-08:00, sat-sun all\", "
+                  "quiet=\"08:00-22:00 upload=5mbit\", budget=300GB/month, "
+                  "exclusive=\"steam, blender\", on_battery=train")
+      ->required();
+  set->add_option("--for", p->lasts, "Go back to what held before after that time, like 8h");
+  PeerOptions(set, p, false);
 }
 
 void AddPeerCommands(CLI::App* app, Parsed* p) {
@@ -110,6 +125,9 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   PeerOptions(Add(app, p, "status", "Show what this machine's peer does",
                   [p] { return PeerStatus(p->peer); }),
               p, true);
+  PeerOptions(Add(app, p, "stats", "Show what taking part has cost this machine, by day",
+                  [p] { return Stats(p->peer); }),
+              p, true);
   CLI::App* top = Add(app, p, "top", "Show the peer's status again and again until Ctrl-C",
                       [p] { return Top(p->peer, p->interval_s, p->rounds); });
   top->add_option("--interval", p->interval_s, "Seconds between two refreshes")
@@ -119,13 +137,18 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
   const std::pair<const char*, const char*> plain[] = {
       {"pause", "Give this peer's stage back and rest until `shoal resume`"},
       {"resume", "End a pause: take part in the run again"},
+      {"finish", "Hand this peer's stage over, then stop shoald; it stays a member of the swarm"},
       {"leave", "Leave the swarm for good and stop shoald"}};
   for (const auto& [name, help] : plain) {
     CLI::App* command = Add(app, p, name, help, [p, name = name] {
-      return PeerCommand(p->peer, name,
-                         p->now ? std::map<std::string, std::string>{{"now", "true"}}
-                                : std::map<std::string, std::string>{});
+      std::map<std::string, std::string> arguments;
+      if (p->now) arguments["now"] = "true";
+      if (!p->lasts.empty()) arguments["for"] = p->lasts;
+      return PeerCommand(p->peer, name, arguments);
     });
+    if (std::string_view(name) == "pause") {
+      command->add_option("--for", p->lasts, "Take part again by itself after that time, like 2h");
+    }
     if (std::string_view(name) != "resume") {
       command->add_flag("--now", p->now,
                         "Do not wait until the run has saved a checkpoint: it may lose the steps "
@@ -133,11 +156,7 @@ void AddPeerCommands(CLI::App* app, Parsed* p) {
     }
     PeerOptions(command, p, false);
   }
-  CLI::App* set = Add(app, p, "set", "Change limits while training: upload=20mbit download=off",
-                      [p] { return SetNow(p); });
-  set->add_option("settings", p->settings, "Limits as key=value: upload=20mbit, download=off")
-      ->required();
-  PeerOptions(set, p, false);
+  AddSet(app, p);
   CLI::App* logs =
       Add(app, p, "logs", "Print shoald's log", [p] { return Logs(p->peer, p->lines, p->follow); });
   logs->add_option("-n,--lines", p->lines, "Number of lines, from the end")

@@ -140,6 +140,15 @@ ExitCode PeerCommand(const Target& target, const std::string& name,
   return ExitCode::kOk;
 }
 
+ExitCode Stats(const Target& target) {
+  const auto reply = net::LocalCommand(Socket(target), "stats", {}, kCallTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  const Result<std::string> text = target.json ? reply->json + "\n" : StatsView(reply->json);
+  if (!text.ok()) return Fail(text.status());
+  std::cout << *text;
+  return ExitCode::kOk;
+}
+
 ExitCode Logs(const Target& target, int lines, bool follow) {
   const std::string path = target.directory + "/shoald.log";
   const Result<std::string> text = ReadFile(path, kLogBytesMax);

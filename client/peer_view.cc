@@ -202,6 +202,12 @@ Result<std::string> PeerView(const std::string& status_json) {
   const Json& limits = At(json, "limits");
   rows.push_back({RowName("limits"), "upload " + CapText(limits, "upBps") + ", download " +
                                          CapText(limits, "downBps")});
+  const Json& reasons = List(json, "stateReasons");
+  for (const Json& rule : List(At(json, "terms"), "rules")) {
+    const bool said = std::find(reasons.begin(), reasons.end(), rule) != reasons.end();
+    if (!rule.is_string() || said) continue;
+    rows.push_back({RowName("terms"), Printable(rule.get_ref<const std::string&>())});
+  }
   const Json& pacing = At(json, "pacing");
   if (const std::uint64_t line = Whole(pacing, "lineBps"); line > 0) {
     const std::uint64_t pace = Whole(pacing, "upBps");

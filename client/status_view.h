@@ -16,6 +16,8 @@ Result<std::string> SwarmView(const std::string& status_json);
 // What `shoal swarm audit` and `shoal swarm events` print of shoal-scheduler's output.
 Result<std::string> AuditView(const std::string& audit_json);
 Result<std::string> EventsView(const std::string& events_json);
+// What `shoal stats` prints.
+Result<std::string> StatsView(const std::string& stats_json);
 // What `shoal store COMMAND` prints of shoald's output.
 Result<std::string> StoreView(const std::string& command, const std::string& output);
 

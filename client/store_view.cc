@@ -8,6 +8,7 @@
 #include "client/status_text-inl.h"
 #include "client/status_view.h"
 #include "common/units.h"
+#include "net/http/status_fields.h"
 
 namespace shoal::client {
 Result<std::string> StoreView(const std::string& command, const std::string& output) {
@@ -47,6 +48,22 @@ Result<std::string> StoreView(const std::string& command, const std::string& out
     text += "  " + Yellow("warning") + ": " + notice + "\n";
   }
   return text;
+}
+
+Result<std::string> StatsView(const std::string& stats_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(stats_json, "shoald's answer"));
+  std::vector<Row> rows = {{"day", net::PeerLabel("usage.trainedMs"),
+                            net::PeerLabel("usage.microBatches"), net::PeerLabel("usage.sentBytes"),
+                            net::PeerLabel("usage.receivedBytes")}};
+  const auto add = [&rows](const std::string& name, const Json& usage) {
+    rows.push_back({name, MillisecondsText(Number(usage, "trainedMs")),
+                    std::to_string(Whole(usage, "microBatches")),
+                    FormatBytes(Whole(usage, "sentBytes")),
+                    FormatBytes(Whole(usage, "receivedBytes"))});
+  };
+  for (const Json& day : List(json, "days")) add(Text(day, "day"), day);
+  add("in all", At(json, "total"));
+  return FormatTable(rows) + "disk space now: " + FormatBytes(Whole(json, "diskBytes")) + "\n";
 }
 
 }  // namespace shoal::client

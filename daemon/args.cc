@@ -20,7 +20,7 @@ constexpr std::uint64_t kConfigBytesMax = 1 << 20;
 // What was given by flag or environment variable; empty: not given.
 struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
-      device_memory, status_listen, log_level, trace, synthetic;
+      device_memory, on_battery, status_listen, log_level, trace, synthetic;
   std::uint32_t threads = 0;
   bool print_config = false, print_devices = false, status_allow_remote = false;
 };
@@ -47,6 +47,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--device-memory", flags->device_memory,
                   "Most memory of the device for the model, like 10GiB")
       ->envname("SHOAL_DEVICE_MEMORY");
+  app->add_option("--on-battery", flags->on_battery, "On battery: pause or train");
   app->add_option("--threads", flags->threads, "Threads of the model; 0: one per core")
       ->envname("SHOAL_THREADS");
   app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
@@ -73,10 +74,15 @@ Status Apply(const Flags& flags, DaemonConfig* config) {
     SHOAL_RETURN_IF_ERROR(ParseConfig(text, flags.config, config));
   }
   const std::pair<const std::string*, std::string*> texts[] = {
-      {&flags.join, &config->invite},         {&flags.directory, &config->directory},
-      {&flags.name, &config->name},           {&flags.listen, &config->listen},
-      {&flags.device, &config->device},       {&flags.status_listen, &config->status_listen},
-      {&flags.log_level, &config->log_level}, {&flags.trace, &config->trace_file}};
+      {&flags.join, &config->invite},
+      {&flags.directory, &config->directory},
+      {&flags.name, &config->name},
+      {&flags.listen, &config->listen},
+      {&flags.device, &config->device},
+      {&flags.on_battery, &config->on_battery},
+      {&flags.status_listen, &config->status_listen},
+      {&flags.log_level, &config->log_level},
+      {&flags.trace, &config->trace_file}};
   for (const auto& [from, to] : texts) {
     if (!from->empty()) *to = *from;
   }

@@ -11,6 +11,7 @@
 
 #include "common/log.h"
 #include "common/nesting.h"
+#include "daemon/terms/term_settings.h"
 
 namespace shoal::daemon {
 namespace {
@@ -213,6 +214,14 @@ Status CheckLogLevel(const DaemonConfig& config) {
   return ParseLogLevel(config.log_level).status();
 }
 
+// A value of [terms], which is also one of `shoal set`.
+Key Term(const char* name, std::string DaemonConfig::*field, const char* help) {
+  return Text("terms", name, field, help, [name, field](const DaemonConfig& config) {
+    TermSettings scratch;
+    return ApplyTerm(name, config.*field, &scratch);
+  });
+}
+
 const std::vector<Key>& Keys() {
   using C = DaemonConfig;
   static const std::vector<Key> keys = {
@@ -237,6 +246,18 @@ const std::vector<Key>& Keys() {
       Text("network", "pacing", &C::pacing,
            "auto: find out what the line takes and fill no router's queue; off: only the cap.",
            CheckPacing),
+      Term("schedule", &C::schedule,
+           "When this peer may train, like \"mon-fri 18:00-08:00, sat-sun all\"; else it pauses."),
+      Term("quiet", &C::quiet,
+           "Times with lower caps, like \"08:00-22:00 upload=5mbit download=20mbit\"; \"off\": "
+           "none."),
+      Term(
+          "budget", &C::budget,
+          "Most bytes sent and received in a month, like \"300GB/month\"; then it pauses; \"off\": "
+          "any."),
+      Term("exclusive", &C::exclusive,
+           "Programs of this user beside which it pauses, like \"steam, blender\"; \"off\": none."),
+      Term("on_battery", &C::on_battery, "On battery: pause or train."),
       Size("limits", "delta_store", &C::delta_store_bytes,
            "Most bytes of m in the delta store. Files take up to 2.2 times that, 1.5 with "
            "store.space = \"tight\"."),

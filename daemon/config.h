@@ -28,6 +28,12 @@ struct DaemonConfig {
   BitsPerSecond upload;                // 0: no cap
   BitsPerSecond download;
   std::string pacing = "auto";  // auto | off
+  // [terms], as ApplyTerm reads them
+  std::string schedule = "always";
+  std::string quiet = "off";
+  std::string budget = "off";
+  std::string exclusive = "off";
+  std::string on_battery = "pause";
   // [limits]
   std::uint64_t delta_store_bytes = 50ull << 30;
   std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight

@@ -23,26 +23,40 @@ void PeerNode::OnCommand(const std::string& name,
     return reply(FailedPrecondition("shoald is stopping; start it again with `shoal join INVITE`"));
   }
   if (name == "join") return reply(Join(arguments));
-  if (name == "pause") return reply(Pause(arguments.contains("now")));
+  if (name == "pause") return reply(Pause(arguments));
   if (name == "resume") return reply(Resume());
   if (name == "leave") return reply(Leave(arguments.contains("now")));
+  if (name == "finish") return reply(Finish(arguments.contains("now")));
   if (name == "set") return reply(Set(arguments));
+  if (name == "stats") return Stats(std::move(reply));
   if (name == "stop") {
     reply(net::CommandResult{"shoald stops", ""});
     control_->Post("daemon.stop_command", [this] { on_stop_(Status::Ok()); });
     return;
   }
   reply(InvalidArgument("shoald has no command '" + name +
-                        "'; it has join, pause, resume, leave, set and stop"));
+                        "'; it has join, pause, resume, leave, finish, set, stats and stop"));
 }
 
-Result<net::CommandResult> PeerNode::Pause(bool now) {
-  if (paused_ && handover_ == Handover::kNone) {
+Result<net::CommandResult> PeerNode::Pause(const std::map<std::string, std::string>& arguments) {
+  std::int64_t until_ms = 0;
+  if (const auto lasts = arguments.find("for"); lasts != arguments.end()) {
+    SHOAL_ASSIGN_OR_RETURN(until_ms, EndOf(lasts->second, terms_->now_ms()));
+  }
+  const bool timed = until_ms > 0 || overlay_.paused_until_ms > 0;
+  if (paused_ && handover_ == Handover::kNone && !timed) {
     return net::CommandResult{"already paused; `shoal resume` ends the pause", ""};
   }
+  const bool rested = rests() && handover_ == Handover::kNone;
   paused_ = true;
-  const std::string kept = KeepSettings();
-  if (!now && BeginHandover(Handover::kPause, "its owner pauses it")) {
+  overlay_.paused_until_ms = until_ms;
+  std::string kept = KeepSettings();
+  if (until_ms > 0) kept = "\nit takes part again at " + terms_->NameOf(until_ms) + kept;
+  if (rested) {
+    if (state_ == PeerState::kPaused) reasons_ = {PauseReason()};
+    return net::CommandResult{"paused; `shoal resume` ends the pause" + kept, ""};
+  }
+  if (!arguments.contains("now") && BeginHandover(Handover::kPause, "its owner pauses it")) {
     return net::CommandResult{
         "pausing: the run saves a checkpoint first, so that no step is lost; `shoal status` shows "
         "when it is done, `shoal pause --now` does not wait for it" +
@@ -56,20 +70,26 @@ Result<net::CommandResult> PeerNode::Pause(bool now) {
 }
 
 Result<net::CommandResult> PeerNode::Resume() {
-  if (!paused_) return net::CommandResult{"not paused", ""};
+  const std::string ruled = ruled_ ? "; but " + terms_->allowed().pause_text +
+                                         "; `shoal set KEY=VALUE --for 2h` changes a rule for a "
+                                         "time"
+                                   : "";
+  if (!paused_) return net::CommandResult{"not paused by its user" + ruled, ""};
   paused_ = false;
+  overlay_.paused_until_ms = 0;
   const std::string kept = KeepSettings();
-  // While the stage is handed over its end comes first; the hello behind it says that we want one.
-  if (!invite_text_.empty() && handover_ == Handover::kNone) {
-    ChangeState(PeerState::kJoining, "resuming");
-    connection_->Open(invite_);
+  if (rests()) {
+    if (state_ == PeerState::kPaused) reasons_ = {PauseReason()};
+    return net::CommandResult{"its user pauses it no more" + ruled + kept, ""};
   }
+  TakePart();
   return net::CommandResult{"resumed: this peer takes a stage as soon as one is free" + kept, ""};
 }
 
 Result<net::CommandResult> PeerNode::Leave(bool now) {
   ForgetInvite();
   paused_ = false;
+  overlay_.paused_until_ms = 0;
   const std::string kept = KeepSettings();
   if (!now && BeginHandover(Handover::kLeave, "its owner leaves")) {
     return net::CommandResult{
@@ -82,6 +102,19 @@ Result<net::CommandResult> PeerNode::Leave(bool now) {
   FinishHandover();
   return net::CommandResult{
       "left the run; shoald stops. Its files stay in " + config_.directory + kept, ""};
+}
+
+Result<net::CommandResult> PeerNode::Finish(bool now) {
+  if (!now && BeginHandover(Handover::kFinish, "its owner stops it")) {
+    return net::CommandResult{
+        "finishing: the run saves a checkpoint first, so that no step is lost; then shoald stops, "
+        "and stays a member. `shoal finish --now` does not wait for it",
+        ""};
+  }
+  handover_ = Handover::kFinish;
+  FinishHandover();
+  return net::CommandResult{
+      "shoald stops and stays a member: `shoald` or `shoal join INVITE` goes on", ""};
 }
 
 // A full disk must keep nobody from pausing or leaving: only the next start does not know of it.
@@ -132,9 +165,10 @@ void PeerNode::FinishHandover() {
   const Handover how = std::exchange(handover_, Handover::kNone);
   if (how == Handover::kNone) return;
   if (how == Handover::kStop) return handed_over_();
-  if (how == Handover::kLeave) {
+  if (how == Handover::kLeave || how == Handover::kFinish) {
     control::v1::PeerMessage message;
-    message.mutable_leaving()->set_reason("left by its user");
+    message.mutable_leaving()->set_reason(how == Handover::kLeave ? "left by its user"
+                                                                  : "stopped by its user");
     connection_->Tell(std::move(message));
     EndStage();
     control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
@@ -143,7 +177,7 @@ void PeerNode::FinishHandover() {
   if (invite_text_.empty()) return;
   // A new hello tells the scheduler. Posted: this may be a callback of the connection.
   EndStage();
-  ChangeState(PeerState::kJoining, paused_ ? "pausing" : "resuming");
+  ChangeState(PeerState::kJoining, rests() ? "pausing" : "resuming");
   control_->Post("daemon.pause", [this] {
     if (state_ == PeerState::kJoining) connection_->Open(invite_);
   });

@@ -46,6 +46,18 @@ Result<std::uint64_t> LimitStageMemory(const DaemonConfig& config) {
   return bytes;
 }
 
+// A missing file is an empty ledger.
+Result<UsageLedger> ReadLedger(const std::string& path) {
+  const Result<std::string> text = ReadFile(path, kUsageFileBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return UsageLedger();
+  if (!text.ok()) return text.status();
+  Result<UsageLedger> ledger = UsageLedger::Parse(*text);
+  if (ledger.ok()) return ledger;
+  return ledger.status().WithContext(path +
+                                     " is damaged; delete it to count anew, also the "
+                                     "transfer budget of this month");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
@@ -82,6 +94,7 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
+  SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));
   SHOAL_ASSIGN_OR_RETURN(checkpoints_, storage::OpenCheckpointStore(directory + "/checkpoints"));
   storage::DeltaStoreOptions options;
@@ -128,6 +141,8 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
     return net::NewControlClient(options, control_.get(), upload_, download_, std::move(handlers));
   };
   parts.overlay = std::move(overlay);
+  parts.machine = &machine_;
+  parts.ledger = ledger_;
   node_ = std::make_unique<PeerNode>(std::move(parts), std::move(on_stop));
 }
 

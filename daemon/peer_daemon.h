@@ -14,6 +14,8 @@
 #include "daemon/config.h"
 #include "daemon/peer_node.h"
 #include "daemon/settings_overlay.h"
+#include "daemon/terms/machine.h"
+#include "daemon/terms/usage_ledger.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
 #include "net/identity/identity.h"
@@ -51,6 +53,8 @@ class PeerDaemon {
   void EndIfHanging();
 
   const DaemonConfig config_;
+  const LinuxMachine machine_{"/proc", "/sys/class/power_supply"};
+  UsageLedger ledger_;  // as read; the node's is newer
   std::shared_ptr<const net::Identity> identity_;
   std::shared_ptr<net::RateLimiter> upload_;
   std::shared_ptr<net::RateLimiter> download_;

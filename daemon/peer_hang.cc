@@ -44,7 +44,7 @@ void PeerNode::AwaitEndOfHang() {
         if (--*left > 0) return;
         SHOAL_LOG(kInfo, "daemon", "stage.hangs_no_more", {"what", hang_});
         hang_.clear();
-        if (state_ == PeerState::kPaused && !paused_) Rejoin();
+        if (state_ == PeerState::kPaused && !rests()) Rejoin();
       });
     });
   }
@@ -61,7 +61,12 @@ void PeerNode::Rejoin() {
 
 std::string PeerNode::PauseReason() const {
   SHOAL_ASSERT_ON(*control_);
+  if (paused_ && overlay_.paused_until_ms > 0) {
+    return "paused until " + terms_->NameOf(overlay_.paused_until_ms) +
+           ": by its user; `shoal resume` ends that";
+  }
   if (paused_) return "paused by its user; `shoal resume` ends that";
+  if (hang_.empty()) return terms_->allowed().pause_text;
   return "takes no stage, as it hangs: " + hang_ +
          "; it goes on by itself when that ends, or start shoald again";
 }

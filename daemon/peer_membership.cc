@@ -48,7 +48,12 @@ std::string KeptSettings(const DaemonConfig& config,
 // earlier shoald. Last comes the file that `shoal join` wrote before it started one.
 void PeerNode::Begin() {
   SHOAL_ASSERT_ON(*control_);
+  if (overlay_.paused_until_ms > 0 && overlay_.paused_until_ms <= terms_->now_ms()) {
+    overlay_.paused = false;
+    overlay_.paused_until_ms = 0;
+  }
   paused_ = overlay_.paused;
+  terms_->Begin();
   std::string invite = !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
   std::error_code error;
   if (invite.empty() && std::filesystem::exists(InviteFile(config_), error)) {
@@ -82,11 +87,6 @@ void PeerNode::ForgetInvite() {
   (void)std::remove(InviteFile(config_).c_str());
 }
 
-void PeerNode::ApplyCaps() {
-  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
-                overlay_.download.value_or(config_.download));
-}
-
 Result<net::CommandResult> PeerNode::Join(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
   const auto found = arguments.find("invite");
@@ -96,37 +96,30 @@ Result<net::CommandResult> PeerNode::Join(const std::map<std::string, std::strin
   if (member && net::FormatInvite(invite) != invite_text_) {
     return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
   }
-  SettingsOverlay next = overlay_;
-  SHOAL_RETURN_IF_ERROR(ReadCaps(arguments, &next));
+  std::map<std::string, std::string> caps = arguments;
+  std::erase_if(
+      caps, [](const auto& given) { return given.first != "upload" && given.first != "download"; });
+  SHOAL_ASSIGN_OR_RETURN(SettingsOverlay next, WithSettings(overlay_, caps, terms_->now_ms()));
   std::string text = "already a member of run " + run_name_;
   if (!member) {
     SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
     next.invite = invite_text_;
     next.paused = paused_ = false;
+    next.paused_until_ms = 0;
     text = "joining the swarm at " + net::ShownAddress(invite_.addresses.front()) +
            "; `shoal status` shows how it goes";
   }
   overlay_ = next;
   const std::string unsaved = KeepSettings();
-  ApplyCaps();
+  terms_->Decide();
   if (arguments.contains("upload") || arguments.contains("download")) text += "; " + CapsText();
   if (const std::string kept = KeptSettings(config_, arguments); !kept.empty()) {
     text += "; the shoald that runs here already keeps " + kept +
             ": to change that, stop it (Ctrl-C where it runs) and join again";
   }
+  if (ruled_) text += "; " + terms_->allowed().pause_text;
   if (paused_) text += "; it is paused by its user: `shoal resume` ends that";
   return net::CommandResult{text + unsaved, ""};
-}
-
-Status PeerNode::ReadCaps(const std::map<std::string, std::string>& arguments,
-                          SettingsOverlay* overlay) {
-  for (const auto& [key, cap] :
-       {std::pair{"upload", &overlay->upload}, std::pair{"download", &overlay->download}}) {
-    const auto given = arguments.find(key);
-    if (given == arguments.end()) continue;
-    SHOAL_ASSIGN_OR_RETURN(*cap, ParseRate(given->second));
-  }
-  return Status::Ok();
 }
 
 std::string PeerNode::CapsText() const {
@@ -136,21 +129,22 @@ std::string PeerNode::CapsText() const {
 
 Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
-  for (const auto& [key, value] : arguments) {
-    if (key != "upload" && key != "download") {
-      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
-    }
-  }
-  SettingsOverlay next = overlay_;
-  SHOAL_RETURN_IF_ERROR(ReadCaps(arguments, &next));
+  SHOAL_ASSIGN_OR_RETURN(const SettingsOverlay next,
+                         WithSettings(overlay_, arguments, terms_->now_ms()));
   const Status saved = WriteOverlay(config_.directory + "/overlay.json", next);
   if (!saved.ok()) {
     return saved.WithContext("nothing was changed (" + CapsText() +
                              "), as what is set must be saved; free space and set it again");
   }
   overlay_ = next;
-  ApplyCaps();
-  return net::CommandResult{CapsText(), ""};
+  terms_->Decide();
+  std::string text = CapsText();
+  for (const auto& [key, value] : arguments) {
+    const bool shown = key == "upload" || key == "download" || key == "for";
+    if (!shown) text += "; " + key + "=" + value;
+  }
+  for (const std::string& rule : terms_->allowed().rules) text += "\n" + rule;
+  return net::CommandResult{text, ""};
 }
 
 }  // namespace shoal::daemon

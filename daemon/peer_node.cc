@@ -20,6 +20,8 @@ constexpr std::size_t kLossesKept = 2000;
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
+constexpr const char* kFinishing =
+    "stopping as soon as the run has saved a checkpoint; it stays a member";
 constexpr double kRateSmoothing = 0.2;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 
@@ -60,11 +62,15 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       hub_(parts.hub),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
-  ApplyCaps();
+  hub_->SetCaps(overlay_.upload.value_or(config_.upload),
+                overlay_.download.value_or(config_.download));
   // The bases are private: only members may see this object as an owner.
   SchedulerConnection::Owner* const owner = this;
   connection_ = std::make_unique<SchedulerConnection>(control_, identity_,
                                                       std::move(parts.new_client), owner);
+  TermsKeeper::Owner* const terms_owner = this;
+  terms_ = std::make_unique<TermsKeeper>(control_, store_, config_.directory + "/usage.json",
+                                         parts.machine, std::move(parts.ledger), terms_owner);
 }
 
 PeerNode::~PeerNode() = default;
@@ -78,6 +84,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
   EndStage();
   offer_.reset();
   lost_offer_.reset();
+  terms_->Save();
   // A moment for the farewell to leave the machine.
   control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50),
                       [this, stopped = std::move(stopped)] {
@@ -89,6 +96,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
 
 void PeerNode::Close() {
   SHOAL_ASSERT_ON(*control_);
+  terms_->Close();
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
   lost_offer_.reset();
@@ -188,9 +196,7 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   heartbeat->set_state(std::string(PeerStateName(state_)));
   const TimePoint now = control_->clock().Now();
   if (now - status_told_ >= kStatusInterval) {
-    StatusSnapshot snapshot = Snapshot();
-    snapshot.losses.clear();  // the scheduler has them
-    snapshot.held_out.clear();
+    StatusSnapshot snapshot = ForOthers(Snapshot());
     heartbeat->set_status_json(StatusJson(snapshot));
     status_told_ = now;
   }
@@ -394,7 +400,9 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.state = state_;
   s.state_reasons = reasons_;
   if (handover_ != Handover::kNone) {
-    s.state_reasons.push_back(handover_ == Handover::kPause ? kPausing : kLeaving);
+    s.state_reasons.push_back(handover_ == Handover::kPause    ? kPausing
+                              : handover_ == Handover::kFinish ? kFinishing
+                                                               : kLeaving);
   }
   s.since_unix_ms = since_unix_ms_;
   s.time_unix_ms = UnixMs();
@@ -418,6 +426,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.totals = past_;
   s.control = connection_->stats();
   s.peer_timeout = timeouts_.peer_timeout;
+  AddTerms(&s);
   s.upload_cap = hub_->upload_cap();
   s.download_cap = hub_->download_cap();
   s.pacing = config_.pacing;

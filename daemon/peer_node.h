@@ -22,6 +22,8 @@
 #include "daemon/settings_overlay.h"
 #include "daemon/stage_host.h"
 #include "daemon/status_snapshot.h"
+#include "daemon/terms/machine.h"
+#include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
 #include "net/links/link.h"
@@ -46,10 +48,14 @@ struct PeerParts {
   net::LinkHub* hub = nullptr;
   NewClient new_client;
   SettingsOverlay overlay;
+  const Machine* machine = nullptr;  // without one no terms are kept but caps
+  UsageLedger ledger;
 };
 
 // Thread: control. Destroyed after its executors, whose tasks may know it.
-class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
+class PeerNode : private SchedulerConnection::Owner,
+                 private StageHost::Owner,
+                 private TermsKeeper::Owner {
  public:
   // `on_stop` is called when the peer wants to end: by command, or refused by the scheduler (not
   // OK). Thread: any.
@@ -78,7 +84,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
 
  private:
   // What happens once the run has saved the steps that this peer took part in.
-  enum class Handover : std::uint8_t { kNone, kPause, kLeave, kStop };
+  enum class Handover : std::uint8_t { kNone, kPause, kLeave, kFinish, kStop };
 
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
@@ -113,7 +119,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
 
   void AwaitEndOfHang();
   void Rejoin();
-  bool rests() const { return paused_ || !hang_.empty(); }  // takes no stage
+  bool rests() const { return paused_ || ruled_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);
@@ -133,9 +139,10 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   void ChangeState(PeerState state, const std::string& reason);
   void SendHeartbeat(std::uint64_t round);
 
-  Result<net::CommandResult> Pause(bool now);
+  Result<net::CommandResult> Pause(const std::map<std::string, std::string>& arguments);
   Result<net::CommandResult> Resume();
   Result<net::CommandResult> Leave(bool now);
+  Result<net::CommandResult> Finish(bool now);
   std::string KeepSettings();
   bool BeginHandover(Handover how, const std::string& reason);
   bool Closes() const;
@@ -146,10 +153,26 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
   Status OpenConnection(const std::string& invite);
   void ForgetInvite();  // in the overlay, which the caller saves, and the file
-  void ApplyCaps();
-  static Status ReadCaps(const std::map<std::string, std::string>& arguments,
-                         SettingsOverlay* overlay);
   std::string CapsText() const;
+
+  // ---- peer_terms.cc: TermsKeeper::Owner, and what follows ----
+  TermSettings Terms(std::int64_t now_ms) const override {
+    SHOAL_ASSERT_ON(*control_);
+    return TermsInForce(config_, overlay_, now_ms);
+  }
+  Usage Measured() const override;
+  bool Trains() const override {
+    SHOAL_ASSERT_ON(*control_);
+    return state_ == PeerState::kTraining;
+  }
+  void OnTerms() override;
+  void OnSecond(std::int64_t now_ms) override;
+  void OnSlept(Duration slept) override;
+  void LookForNetwork();
+  void RestByRule();
+  void TakePart();
+  void AddTerms(StatusSnapshot* s) const;
+  void Stats(std::function<void(Result<net::CommandResult>)> reply);
 
   void AddStage(StatusSnapshot* s) const;
   std::vector<std::string> Addresses() const;
@@ -167,6 +190,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   storage::CheckpointStore* const checkpoints_;
   net::LinkHub* const hub_;
   std::unique_ptr<SchedulerConnection> connection_;
+  std::unique_ptr<TermsKeeper> terms_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan
@@ -180,7 +204,9 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   std::int64_t since_unix_ms_ = 0;
   std::string invite_text_;
   net::Invite invite_;
-  bool paused_ = false;
+  bool paused_ = false;                  // by its user
+  bool ruled_ = false;                   // a rule of the terms keeps it from training
+  std::vector<std::string> addresses_;   // of this machine, while there is no scheduler
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
   std::string hang_;                     // what of this machine hangs; empty: nothing
   Handover handover_ = Handover::kNone;

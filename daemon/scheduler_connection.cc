@@ -163,6 +163,25 @@ void SchedulerConnection::OnClosed(const Status& status) {
   });
 }
 
+void SchedulerConnection::RetryNow() {
+  SHOAL_ASSERT_ON(*control_);
+  if (!waits()) return;
+  failures_ = 0;
+  const std::uint64_t attempt = ++*attempt_;  // the timer's is late
+  DialOnceReady(attempt, control_->clock().Now() + kHelloMax);
+}
+
+void SchedulerConnection::Drop(const Status& why) {
+  SHOAL_ASSERT_ON(*control_);
+  if (invite_ && client_) {
+    ++*attempt_;
+    trouble_ = why.message();
+    DropClient();
+    owner_->OnConnectionLost(why, Duration::zero());
+  }
+  RetryNow();
+}
+
 void SchedulerConnection::DialOnceReady(std::uint64_t attempt, TimePoint until) {
   if (owner_->ReadyForHello() || control_->clock().Now() >= until) return Dial();
   control_->PostAfter("connection.ready", kHelloAgain, [this, attempt, until, current = attempt_] {

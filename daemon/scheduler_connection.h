@@ -59,6 +59,14 @@ class SchedulerConnection {
   // Dials; an earlier stream is closed.
   void Open(const net::Invite& invite);
   void Close();
+  // Dials at once where it waits for its next attempt: the machine woke, or its network changed.
+  void RetryNow();
+  // Gives a stream up that cannot stand any more, and dials at once.
+  void Drop(const Status& why);
+  bool waits() const {
+    SHOAL_ASSERT_ON(*control_);
+    return invite_ && !client_;
+  }
   // Drops messages while there is no stream: the scheduler asks again after a new hello.
   void Tell(control::v1::PeerMessage message);
   net::ControlClient* client() {

@@ -2,6 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <utility>
+
 #include "common/file.h"
 #include "common/nesting.h"
 
@@ -9,9 +12,15 @@ namespace shoal::daemon {
 namespace {
 
 constexpr std::uint64_t kOverlayBytesMax = 1 << 20;
+constexpr Duration kTimedMax = std::chrono::hours(24 * 366);
 
 void SettleCap(const std::string& name, BitsPerSecond configured, bool typed,
-               std::optional<BitsPerSecond>* set, std::vector<std::string>* said) {
+               std::optional<BitsPerSecond>* set, SettingsOverlay* overlay,
+               std::vector<std::string>* said) {
+  if (typed && overlay->timed.erase(name) > 0) {
+    said->push_back("--" + name + " " + FormatRate(configured) + " replaces what `shoal set " +
+                    name + "=... --for` set for a time");
+  }
   if (!*set || (*set)->value == configured.value) return;
   const std::string earlier = name + "=" + FormatRate(**set) + " of an earlier `shoal set`";
   if (typed) {
@@ -22,12 +31,120 @@ void SettleCap(const std::string& name, BitsPerSecond configured, bool typed,
   }
 }
 
+bool IsTerm(std::string_view key) {
+  return std::find(TermKeys().begin(), TermKeys().end(), key) != TermKeys().end();
+}
+
+// {"schedule": "sat-sun all"}; false: something else.
+bool ReadTerms(const nlohmann::json& json, std::map<std::string, std::string>* terms) {
+  if (!json.is_object()) return false;
+  TermSettings scratch;
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string() || key == "upload" || key == "download") return false;
+    const std::string text = value.get<std::string>();
+    if (!ApplyTerm(key, text, &scratch).ok()) return false;
+    (*terms)[key] = text;
+  }
+  return true;
+}
+
+// {"upload": {"value": "5mbit", "until_ms": 1796000000000}}; false: something else.
+bool ReadTimed(const nlohmann::json& json, std::map<std::string, TimedValue>* timed) {
+  if (!json.is_object()) return false;
+  TermSettings scratch;
+  for (const auto& [key, entry] : json.items()) {
+    if (!entry.is_object() || entry.size() != 2) return false;
+    const auto value = entry.find("value"), until = entry.find("until_ms");
+    if (value == entry.end() || until == entry.end()) return false;
+    if (!value->is_string() || !until->is_number_unsigned()) return false;
+    const std::string text = value->get<std::string>();
+    if (!ApplyTerm(key, text, &scratch).ok()) return false;
+    (*timed)[key] = {text, until->get<std::int64_t>()};
+  }
+  return true;
+}
+
+std::optional<BitsPerSecond>* CapOf(std::string_view key, SettingsOverlay* overlay) {
+  if (key == "upload") return &overlay->upload;
+  if (key == "download") return &overlay->download;
+  return nullptr;
+}
+
 }  // namespace
+
+Result<SettingsOverlay> WithSettings(SettingsOverlay overlay,
+                                     const std::map<std::string, std::string>& arguments,
+                                     std::int64_t now_ms) {
+  std::erase_if(overlay.timed, [&](const auto& entry) { return entry.second.until_ms <= now_ms; });
+  std::int64_t until_ms = 0;
+  if (const auto lasts = arguments.find("for"); lasts != arguments.end()) {
+    SHOAL_ASSIGN_OR_RETURN(until_ms, EndOf(lasts->second, now_ms));
+  }
+  TermSettings scratch;
+  for (const auto& [key, value] : arguments) {
+    if (key == "for") continue;
+    if (!IsTerm(key)) {
+      return InvalidArgument("'" + key + "' cannot be set; there are " + TermKeysText() +
+                             "; try upload=20mbit or download=off");
+    }
+    std::optional<BitsPerSecond>* const cap = CapOf(key, &overlay);
+    if (value == "default") {
+      if (until_ms > 0) return InvalidArgument(key + "=default needs no --for: leave one away");
+      overlay.timed.erase(key);
+      overlay.terms.erase(key);
+      if (cap != nullptr) cap->reset();
+      continue;
+    }
+    SHOAL_RETURN_IF_ERROR(ApplyTerm(key, value, &scratch).WithContext(key));
+    if (until_ms > 0) {
+      overlay.timed[key] = {value, until_ms};
+      continue;
+    }
+    overlay.timed.erase(key);
+    if (cap == nullptr) {
+      overlay.terms[key] = value;
+    } else {
+      *cap = key == "upload" ? scratch.upload : scratch.download;
+    }
+  }
+  return overlay;
+}
+
+Result<std::int64_t> EndOf(const std::string& lasts, std::int64_t now_ms) {
+  const Result<Duration> parsed = ParseDuration(lasts);
+  if (!parsed.ok() || *parsed < std::chrono::seconds(1) || *parsed > kTimedMax) {
+    return InvalidArgument("--for '" + lasts +
+                           "' must be from 1s to 366d; write for example --for 8h");
+  }
+  return now_ms + std::chrono::duration_cast<std::chrono::milliseconds>(*parsed).count();
+}
+
+// All values were checked when they were read; one that does not parse would change nothing.
+TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& overlay,
+                          std::int64_t now_ms) {
+  TermSettings settings;
+  settings.upload = overlay.upload.value_or(config.upload);
+  settings.download = overlay.download.value_or(config.download);
+  const std::pair<const char*, const std::string*> configured[] = {
+      {"schedule", &config.schedule},
+      {"quiet", &config.quiet},
+      {"budget", &config.budget},
+      {"exclusive", &config.exclusive},
+      {"on_battery", &config.on_battery}};
+  for (const auto& [key, value] : configured) (void)ApplyTerm(key, *value, &settings);
+  for (const auto& [key, value] : overlay.terms) (void)ApplyTerm(key, value, &settings);
+  for (const auto& [key, timed] : overlay.timed) {
+    if (timed.until_ms <= now_ms) continue;
+    (void)ApplyTerm(key, timed.value, &settings);
+    settings.timed.push_back({key, timed.value, (timed.until_ms + 999) / 1000});
+  }
+  return settings;
+}
 
 std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay) {
   std::vector<std::string> said;
-  SettleCap("upload", config.upload, config.upload_typed, &overlay->upload, &said);
-  SettleCap("download", config.download, config.download_typed, &overlay->download, &said);
+  SettleCap("upload", config.upload, config.upload_typed, &overlay->upload, overlay, &said);
+  SettleCap("download", config.download, config.download_typed, &overlay->download, overlay, &said);
   return said;
 }
 
@@ -50,6 +167,12 @@ Result<SettingsOverlay> ReadOverlay(const std::string& path) {
       overlay.invite = value.get<std::string>();
     } else if (key == "paused" && value.is_boolean()) {
       overlay.paused = value.get<bool>();
+    } else if (key == "paused_until_ms" && value.is_number_unsigned()) {
+      overlay.paused_until_ms = value.get<std::int64_t>();
+    } else if (key == "terms" && ReadTerms(value, &overlay.terms)) {
+      continue;
+    } else if (key == "timed" && ReadTimed(value, &overlay.timed)) {
+      continue;
     } else {
       return damaged();
     }
@@ -62,6 +185,11 @@ Status WriteOverlay(const std::string& path, const SettingsOverlay& overlay) {
   if (overlay.upload) json["upload_bps"] = overlay.upload->value;
   if (overlay.download) json["download_bps"] = overlay.download->value;
   if (overlay.invite) json["invite"] = *overlay.invite;
+  if (overlay.paused_until_ms > 0) json["paused_until_ms"] = overlay.paused_until_ms;
+  if (!overlay.terms.empty()) json["terms"] = overlay.terms;
+  for (const auto& [key, timed] : overlay.timed) {
+    json["timed"][key] = {{"value", timed.value}, {"until_ms", timed.until_ms}};
+  }
   return WriteFileAtomic(path, json.dump(1) + "\n", 0600);
 }
 

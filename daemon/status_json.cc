@@ -1,6 +1,7 @@
 #include "daemon/status_snapshot.h"
 
 #include <optional>
+#include <utility>
 
 #include "daemon/boundary_health.h"
 #include "net/http/status_fields.h"
@@ -363,6 +364,13 @@ StatusObject TrafficValues(const StatusSnapshot& snapshot) {
           {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}};
 }
 
+StatusValue BudgetValues(const TermsReport& terms) {
+  if (terms.budget_bytes == 0) return {};
+  return StatusObject{{"usedBytes", terms.budget_used_bytes},
+                      {"limitBytes", terms.budget_bytes},
+                      {"resetsAt", terms.budget_resets_ms}};
+}
+
 // Whose names, order and metrics are those of net/http/peer_status_fields.cc.
 StatusObject StatusValues(const StatusSnapshot& snapshot) {
   StatusList links;
@@ -411,11 +419,20 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"limits", StatusObject{{"upBps", snapshot.upload_cap.value},
                                   {"downBps", snapshot.download_cap.value},
                                   {"peerTimeoutMs", Milliseconds(snapshot.peer_timeout)}}},
+          {"terms", StatusObject{{"reason", snapshot.terms.reason},
+                                 {"until", snapshot.terms.until_ms},
+                                 {"rules", snapshot.terms.rules},
+                                 {"nextChange", snapshot.terms.next_change_ms}}},
+          {"budget", BudgetValues(snapshot.terms)},
           {"pacing", StatusObject{{"mode", snapshot.pacing},
                                   {"lineBps", snapshot.upload_line.value},
                                   {"upBps", snapshot.upload_pace.value}}},
           {"deltaStore", DeltaStoreValues(snapshot)},
           {"cacheBytes", snapshot.content_bytes},
+          {"usage", StatusObject{{"trainedMs", snapshot.terms.usage.trained_ms},
+                                 {"microBatches", snapshot.terms.usage.micro_batches},
+                                 {"sentBytes", snapshot.terms.usage.sent_bytes},
+                                 {"receivedBytes", snapshot.terms.usage.received_bytes}}},
           {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
           {"health", HealthValues(snapshot)}};
 }
@@ -435,6 +452,17 @@ void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkSt
     totals->link_sent_wire_bytes += link.sent_wire_bytes;
     totals->link_received_wire_bytes += link.received_wire_bytes;
   }
+}
+
+StatusSnapshot ForOthers(StatusSnapshot snapshot) {
+  snapshot.losses.clear();
+  snapshot.held_out.clear();
+  if (snapshot.terms.reason == "program") snapshot.state_reasons = {"paused by its owner's terms"};
+  TermsReport known;
+  known.reason = snapshot.terms.reason;
+  known.until_ms = snapshot.terms.until_ms;
+  snapshot.terms = std::move(known);
+  return snapshot;
 }
 
 std::string StatusJson(const StatusSnapshot& snapshot) {

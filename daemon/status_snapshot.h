@@ -16,6 +16,7 @@
 #include "daemon/peer_state.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/stage_host.h"
+#include "daemon/terms/usage_ledger.h"
 #include "net/control/control.h"
 #include "net/links/link.h"
 #include "pipeline/runner/stage_runner.h"
@@ -34,6 +35,17 @@ struct TrafficTotals {
 // Adds one generation's figures.
 void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkStats>& links,
                TrafficTotals* totals);
+
+// What the owner's terms say at the moment, and what taking part cost.
+struct TermsReport {
+  std::string reason = "none";  // why it takes no stage: user, hang, or a PauseRuleName
+  std::int64_t until_ms = 0;    // of the pause; 0: not known
+  std::vector<std::string> rules;
+  std::int64_t next_change_ms = 0;                        // 0: none by the clock
+  std::uint64_t budget_used_bytes = 0, budget_bytes = 0;  // budget_bytes 0: there is none
+  std::int64_t budget_resets_ms = 0;
+  Usage usage;  // over all starts of shoald
+};
 
 struct StatusSnapshot {
   std::string version;
@@ -78,6 +90,7 @@ struct StatusSnapshot {
   std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;
   net::ControlStats control;
+  TermsReport terms;
   std::string hang;         // what of this machine hangs; empty: nothing
   Duration peer_timeout{};  // of the run; its default until the scheduler told it
   BitsPerSecond upload_cap, download_cap;
@@ -89,6 +102,8 @@ struct StatusSnapshot {
   std::uint64_t content_bytes = 0;
 };
 
+// Without what the scheduler has, and what is its owner's own business: which rules and programs.
+StatusSnapshot ForOthers(StatusSnapshot snapshot);
 // GET /api/v1/status; schemaVersion first.
 std::string StatusJson(const StatusSnapshot& snapshot);
 // GET /metrics, Prometheus text format.

@@ -314,6 +314,20 @@ constexpr StatusField kFields[] = {
         "limits.peerTimeoutMs", kMilliseconds,
         "The run's network.peer_timeout, of which `shoal doctor` derives all timeouts; its default "
         "until the scheduler has told it."),
+    Object("terms", "What the rules of the peer's owner allow now.").Label("terms"),
+    Text("terms.reason", "Why the peer takes no stage; none: it takes one.")
+        .Values("none; user; hang; schedule; budget; program; battery")
+        .Metric("shoal_pause_reason", "", "1 for the reason why the peer takes no stage."),
+    Number("terms.until", kMilliseconds, "End of that pause, since 1970; 0: not known."),
+    Text("terms.rules[]", "Rules in force, in words."),
+    Number("terms.nextChange", kMilliseconds,
+           "When the next rule begins or ends by the clock, since 1970; 0: none does."),
+    Object("budget", "Transfer budget of the calendar month; null: none.").Label("budget"),
+    Number("budget.usedBytes", kBytes, "Wire bytes sent and received in this month.")
+        .Metric("shoal_transfer_budget_used_bytes"),
+    Number("budget.limitBytes", kBytes, "Wire bytes that the month may have.")
+        .Metric("shoal_transfer_budget_limit_bytes"),
+    Number("budget.resetsAt", kMilliseconds, "When the next month begins, since 1970."),
     Object("pacing", "Pacing of uploads."),
     Text("pacing.mode", "Setting of the pacing: auto or off."),
     Number("pacing.lineBps", kBitsPerSecond,
@@ -371,6 +385,15 @@ constexpr StatusField kFields[] = {
     Number("deltaStore.boundaries[].records", kNone, "Records that the step committed."),
 
     Number("cacheBytes", kBytes, "Bytes of weights and data on disk."),
+    Object("usage", "What taking part has cost, over all starts of shoald."),
+    Number("usage.trainedMs", kMilliseconds, "Time of training, over all starts of shoald.")
+        .Label("trained")
+        .Metric("shoal_trained_seconds_total"),
+    Number("usage.microBatches", kNone, "Micro-batches done, over all starts of shoald.")
+        .Label("micro-batches"),
+    Number("usage.sentBytes", kBytes, "Wire bytes sent, over all starts of shoald.").Label("sent"),
+    Number("usage.receivedBytes", kBytes, "Wire bytes received, over all starts of shoald.")
+        .Label("received"),
     Object("contribution", "What the peer has done, over all generations."),
     Number("contribution.microBatches", kNone, "Micro-batches done.")
         .Metric("shoal_microbatches_total"),
@@ -395,6 +418,7 @@ constexpr ViewLabel kViews[] = {
     {"traffic.payloadSent", "sent, compressed"},
     {"traffic.compression", "compression"},
     {"deltaStore.ofAll", "delta stores"},
+    {"usage.traffic", "sent and received in all"},
 };
 
 }  // namespace

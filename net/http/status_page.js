@@ -81,7 +81,8 @@ function normalise(s) {
   }
   const swarm = s.swarm || {};
   const role = s.role || {stage: -1, pipeline: -1};
-  return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).join("; "),
+  const rules = list((s.terms || {}).rules).filter(rule => !list(s.stateReasons).includes(rule));
+  return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).concat(rules).join("; "),
           step: swarm.step, steps: swarm.targetStep, loss: swarm.loss, losses: list(swarm.losses),
           heldOut: pairs(swarm.heldOut),
           speed: (s.work || {}).samplesPerSecond, version: s.version,
@@ -126,6 +127,11 @@ function showCards(v, sum) {
                  [label("traffic.forward.rawSentBytes"), bytes(raw)],
                  [label("traffic.compression"), ratio(raw, wire)], [label("deltaStore.ofAll"), bytes(store)]];
   if (!v.both) cards.push([label("run.checkpointStep"), checkpointText(v)]);
+  if (v.both) {
+    const usage = v.peers[0].status.usage || {};
+    cards.push([label("usage.trainedMs"), (num(usage.trainedMs) / 3.6e6).toFixed(1) + " h"],
+               [label("usage.traffic"), bytes(num(usage.sentBytes) + num(usage.receivedBytes))]);
+  }
   show("cards", ...cards.map(([label, value]) =>
     el("div", {class: "card"}, el("b", {}, value), el("span", {}, label))));
 }

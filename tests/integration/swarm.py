@@ -102,7 +102,8 @@ class Swarm:
             "shoald",
             ["--dir", folder, "--name", name, "--join", invite or f"file:{self.run_folder}/invite",
              "--listen", listen, *(["--advertise", advertise] if advertise else []),
-             "--status-listen", "127.0.0.1:0", "--threads", 1, "--device", device, *flags],
+             "--status-listen", "127.0.0.1:0", "--threads", 1, "--device", device,
+             "--on-battery", "train", *flags],
             self.folder / f"{name}.log", self.prefix if prefix is None else prefix, env)
         return self.peers[name]
 

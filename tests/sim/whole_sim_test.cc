@@ -194,6 +194,44 @@ TEST_P(WholeSimFaults, OneMishapAtATimeLosesNoStep) {
   EXPECT_EQ(StepsLost(*swarm), 0u);
 }
 
+// Owners begin and end programs beside which their peers pause, and their machines sleep.
+TEST_P(WholeSimFaults, OwnersThatComeAndGoLoseNoSample) {
+  WholeOptions options;
+  options.seed = static_cast<unsigned>(2000 + GetParam());
+  options.terms = true;
+  options.late = options.seed % 2 == 0;
+  if (options.seed % 4 < 2) Slow(&options);
+  const auto swarm = Swarm(options);
+  std::mt19937_64 random(options.seed);
+  Mishaps mishaps(swarm.get(), options.seed);
+  const auto wait = [&](std::uint64_t ms_max) {
+    swarm->RunFor(std::chrono::milliseconds(random() % ms_max));
+  };
+  for (int i = 0; i < 100 && !Finishes(swarm.get(), Duration::zero()); ++i) {
+    const std::size_t peer = random() % swarm->size();
+    wait(4000);
+    if (random() % 4 == 0) mishaps.Next();
+    if (random() % 3 == 0) {
+      swarm->Stall(peer);
+      wait(12'000);
+      swarm->Slept(peer, std::chrono::milliseconds(random() % 100'000));
+      swarm->GoOn(peer);
+    } else {
+      swarm->Occupy(peer, true);
+      wait(20'000);
+      if (random() % 2 == 0) swarm->Order(peer, "pause");
+      wait(2000);
+      swarm->Order(peer, "resume");
+      swarm->Occupy(peer, false);
+    }
+  }
+  ASSERT_TRUE(Finishes(swarm.get(), std::chrono::hours(4)))
+      << swarm->View().reason << ", step " << swarm->step();
+  ExpectLedgerRight(*swarm);
+  ExpectCopiesEqual(*swarm);
+  ExpectLossesOf(Undisturbed(), swarm->View().losses);
+}
+
 // Other shapes, codecs and ways to keep replicas equal.
 TEST_P(WholeSimFaults, OtherRunsEndWithTheirLedgerRight) {
   std::mt19937_64 random(GetParam() + 1);

@@ -10,6 +10,7 @@
 #include "model/init_weights.h"
 #include "scheduler/server/artefact_ref.h"
 #include "tests/support/full_disk.h"
+#include "tests/support/sim_machine.h"
 #include "tests/support/stallable_executor.h"
 
 namespace shoal::test_support {
@@ -100,6 +101,7 @@ struct WholeSwarm::Peer {
   bool stalled = false;
   bool disk_full = false;
   double bytes_per_second = 0;
+  std::unique_ptr<SimMachine> machine;  // null: without terms
 
   bool cut() const { return !sends || !receives; }
 };
@@ -279,6 +281,10 @@ std::size_t WholeSwarm::AddPeer() {
   invite.secret = kSecret;
   peer->config.invite = net::FormatInvite(invite);
   Must(MakeOwnFolder(peer->config.directory));
+  if (options_.terms) {
+    peer->config.exclusive = "game";
+    peer->machine = std::make_unique<SimMachine>(&world_);
+  }
   if (options_.slow_lines) peer->bytes_per_second = 1e5 * (1 + static_cast<double>(random_() % 10));
   peers_.push_back(std::move(peer));
   Start(number);
@@ -318,6 +324,7 @@ void WholeSwarm::Start(std::size_t number) {
   parts.delta_store = process.deltas.get();
   parts.checkpoints = process.checkpoints.get();
   parts.hub = process.hub.get();
+  parts.machine = peer.machine.get();
   parts.new_client = [this, number](const net::ControlClientOptions&,
                                     net::ControlClientHandlers handlers) {
     return Dial(number, std::move(handlers));
@@ -378,6 +385,10 @@ void WholeSwarm::Mend(std::size_t number) {
 }
 
 void WholeSwarm::FillDisk(std::size_t peer, bool full) { peers_[peer]->disk_full = full; }
+
+void WholeSwarm::Occupy(std::size_t peer, bool busy) { peers_[peer]->machine->busy = busy; }
+
+void WholeSwarm::Slept(std::size_t peer, Duration time) { peers_[peer]->machine->slept += time; }
 
 void WholeSwarm::BreakAll(std::size_t number, const std::string& reason) {
   network_.Kill(peers_[number]->identity->id);

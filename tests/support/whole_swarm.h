@@ -37,6 +37,7 @@ struct WholeOptions {
   std::string forward = "raw:dtype=fp32", backward = "raw:dtype=fp32", replica = "average";
   bool slow_lines = false;  // of 0.1 to 1 MB/s, by peer; else as fast as one likes
   bool late = false;        // now and then a task comes a hundred times later, or 3 s
+  bool terms = false;       // peers keep their owners' terms
   double compute_ms = 20;   // of a task, on average
   unsigned seed = 1;
 };
@@ -69,6 +70,10 @@ class WholeSwarm {
   void Mend(std::size_t peer);
   // It can write no checkpoint, and store nothing that it fetches.
   void FillDisk(std::size_t peer, bool full);
+  // With terms: a program of its owner begins or ends; and what ran on it stood still so long, as
+  // it slept.
+  void Occupy(std::size_t peer, bool busy);
+  void Slept(std::size_t peer, Duration time);
   // An order of its owner: pause, resume, leave.
   void Order(std::size_t peer, const std::string& command);
 

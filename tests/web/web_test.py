@@ -102,6 +102,20 @@ class HostilePeerTest(Browser):
                                r"</b>no route")
 
 
+class PeerPageTest(Browser):
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_a_peers_page_names_the_rules_in_force_and_the_cost(self):
+        paused, quiet = "paused until 18:00: schedule", "upload 5 Mbit/s until 22:00: quiet hours"
+        page = self.page({"name": "attic", "state": "paused", "stateReasons": [paused],
+                          "terms": {"rules": [paused, quiet]}, "version": "1",
+                          "usage": {"trainedMs": 7_200_000, "sentBytes": 1 << 30,
+                                    "receivedBytes": 1 << 30}})
+        self.assertIn(f'<span id="reason">{paused}; {quiet}</span>', page)
+        self.assertRegex(page, r"<b>2\.0 h</b>")
+        self.assertRegex(page, r"<b>2\.\d+ GiB</b>")
+
+
 class WebTest(Browser):
 
     def setUp(self):

@@ -35,6 +35,7 @@ constexpr const char* kPeer = R"({"schemaVersion":1,"name":"attic","state":"trai
  "rawReceivedBytes":0,"ratio":8.0},"backward":{},"replica":{},
  "control":{"wireSentBytes":100,"wireReceivedBytes":200}},
 "limits":{"upBps":20000000,"downBps":0},
+"terms":{"reason":"none","rules":["upload 20 Mbit/s in quiet hours"]},
 "pacing":{"mode":"auto","lineBps":18000000,"upBps":19000000},
 "deltaStore":{"bytes":2048,"records":16,"limit":1073741824,"hits":3,"misses":1},
 "boundaries":[{"boundary":0,"side":"sender","mode":"delta","relativeDelta":0.0525,
@@ -54,6 +55,7 @@ constexpr const char* kPeerText =
     "  held out     3.5000 after 30 steps, 4.5000 before the first step\n"
     "  device       cpu, 2.00 MiB of weights and optimizer\n"
     "  limits       upload cap 20 Mbit/s, download no cap\n"
+    "  terms        upload 20 Mbit/s in quiet hours\n"
     "  line         takes 18 Mbit/s up, as measured; uploads keep to 19 Mbit/s\n"
     "  computes     70 % of the time: forward 20, input gradients 25, weight gradients 20, "
     "optimizer 5\n"
@@ -261,6 +263,21 @@ TEST(StatusView, RefusesWhatIsNoStatus) {
     EXPECT_EQ(PeerView(text).status().code(), StatusCode::kDataLoss) << text;
     EXPECT_EQ(SwarmView(text).status().code(), StatusCode::kDataLoss) << text;
   }
+}
+
+TEST(StatsView, ShowsDaysAndAllOfThem) {
+  const auto view = StatsView(
+      R"({"schemaVersion":1,"days":[{"day":"2026-11-28","trainedMs":7500000,"microBatches":512,)"
+      R"("sentBytes":2048,"receivedBytes":1024}],"total":{"trainedMs":9000000,"microBatches":600,)"
+      R"("sentBytes":4096,"receivedBytes":1024},"diskBytes":5120})");
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(*view,
+            "day         trained  micro-batches  sent      received\n"
+            "2026-11-28  2h 05m   512            2.00 KiB  1.00 KiB\n"
+            "in all      2h 30m   600            4.00 KiB  1.00 KiB\n"
+            "disk space now: 5.00 KiB\n");
+  EXPECT_TRUE(StatsView("{\"days\":[1,{}],\"total\":[]}").ok());
+  EXPECT_FALSE(StatsView("[]").ok());
 }
 
 TEST(StatusView, ForeignNamesCannotSteerTheTerminal) {

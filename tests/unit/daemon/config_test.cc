@@ -52,6 +52,12 @@ advertise = ["attic.example", "10.0.0.2"]
 upload = "20mbit"
 download = "1.5MB/s"
 pacing = "off"
+[terms]
+schedule = "sat-sun all"
+quiet = "08:00-22:00 upload=5mbit"
+budget = "300GB/month"
+exclusive = "steam"
+on_battery = "train"
 [limits]
 delta_store = "10GiB"
 activations = "512MiB"
@@ -79,6 +85,11 @@ level = "debug"
   EXPECT_EQ(config.upload.value, 20'000'000u);
   EXPECT_EQ(config.download.value, 12'000'000u);
   EXPECT_EQ(config.pacing, "off");
+  EXPECT_EQ(config.schedule, "sat-sun all");
+  EXPECT_EQ(config.quiet, "08:00-22:00 upload=5mbit");
+  EXPECT_EQ(config.budget, "300GB/month");
+  EXPECT_EQ(config.exclusive, "steam");
+  EXPECT_EQ(config.on_battery, "train");
   EXPECT_EQ(config.delta_store_bytes, 10ull << 30);
   EXPECT_EQ(config.store_memory_bytes, 100'000'000u);
   EXPECT_EQ(config.store_space, "tight");
@@ -91,7 +102,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 19u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 24u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
@@ -108,7 +119,7 @@ TEST(DaemonConfig, NamesLineAndKeyOfWhatItDoesNotKnow) {
                     HasSubstr("known: name, directory, invite")));
   EXPECT_THAT(ErrorOf("\n\n[ntework]\nlisten = \"x\"\n"),
               AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown section 'ntework'"),
-                    HasSubstr("peer, network, limits, store, compute, status, log")));
+                    HasSubstr("peer, network, terms, limits, store, compute, status, log")));
   EXPECT_THAT(ErrorOf("name = \"a\"\n"),
               AllOf(HasSubstr("my.toml line 1"), HasSubstr("unknown section 'name'")));
 }
@@ -127,6 +138,9 @@ TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
       {"[network]\npacing = \"on\"\n", 2, "network.pacing", "none of auto, off"},
       {"[network]\nadvertise = \"a\"\n", 2, "network.advertise", "list of texts"},
       {"[network]\nadvertise = [\"a\", 3]\n", 2, "network.advertise", "list of texts"},
+      {"[terms]\nschedule = \"mon\"\n", 2, "terms.schedule", "mon-fri 18:00-08:00"},
+      {"[terms]\n\nbudget = \"300GB\"\n", 3, "terms.budget", "300GB/month"},
+      {"[terms]\non_battery = true\n", 2, "terms.on_battery", "text in quotes"},
       {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},
       {"[limits]\nactivations = \"5 mbit\"\n", 2, "limits.activations", "20GiB"},
       {"[limits]\ndevice_memory = \"much\"\n", 2, "limits.device_memory", "20GiB"},
@@ -223,7 +237,7 @@ TEST(DaemonConfig, OperationsPageListsEverySettingWithItsDefault) {
     const auto key = keys.extract(line.substr(0, colon));
     ASSERT_FALSE(key.empty()) << line;
     const std::string row =
-        "| `" + key.key() + "` | `" + key.mapped() + "` | " + line.substr(colon + 2) + " |";
+        "\n`" + key.key() + "`|`" + key.mapped() + "`|" + line.substr(colon + 2) + "\n";
     EXPECT_NE(page->find(row), std::string::npos) << row;
   }
   EXPECT_TRUE(keys.empty()) << keys.begin()->first << " is not described";

@@ -11,6 +11,8 @@
 
 #include "daemon_test_util.h"
 #include "net/links/grpc_link_hub.h"
+#include "tests/support/fake_control_client.h"
+#include "tests/support/sim_executor.h"
 
 namespace shoal::daemon {
 namespace {
@@ -272,6 +274,74 @@ TEST_F(SchedulerConnectionTest, TriesAgainWhileNobodyAnswers) {
     EXPECT_EQ(owner_.hellos, 0);
     connection_->Tell(control::v1::PeerMessage());  // dropped, no harm
   });
+}
+
+// In virtual time, with a scheduler that answers nothing.
+class RetryNowTest : public testing::Test {
+ protected:
+  RetryNowTest() {
+    connection_ = std::make_unique<SchedulerConnection>(
+        control_.get(), MakeIdentity(),
+        [this](const net::ControlClientOptions&, net::ControlClientHandlers handlers) {
+          dialled_.push_back(std::move(handlers));
+          return std::make_unique<test_support::FakeControlClient>(control_.get());
+        },
+        &owner_);
+    net::Invite invite;
+    invite.addresses = {"127.0.0.1:1"};
+    connection_->Open(invite);
+  }
+  void Pass(Duration time) {
+    world_.RunUntil([] { return false; }, time);
+  }
+  void Fail() {
+    dialled_.back().on_closed(Unavailable("nobody answers"));
+    Pass(std::chrono::milliseconds(1));
+  }
+
+  test_support::SimWorld world_;
+  const std::unique_ptr<Executor> control_ = world_.NewExecutor("control");
+  std::vector<net::ControlClientHandlers> dialled_;
+  FakeOwner owner_;
+  std::unique_ptr<SchedulerConnection> connection_;
+};
+
+TEST_F(RetryNowTest, EndsALongWaitAndTheNextOnesAreShort) {
+  while (owner_.pauses.size() < 40) {
+    Fail();
+    Pass(owner_.pauses.back());
+  }
+  Fail();
+  EXPECT_GT(owner_.pauses.back(), std::chrono::seconds(10));
+  const std::size_t before = dialled_.size();
+  EXPECT_TRUE(connection_->waits());
+  connection_->RetryNow();
+  EXPECT_EQ(dialled_.size(), before + 1);
+  connection_->RetryNow();  // it dials already
+  Pass(std::chrono::seconds(30));
+  EXPECT_EQ(dialled_.size(), before + 1) << "the timer of the wait dials, too";
+  Fail();
+  EXPECT_LT(owner_.pauses.back(), std::chrono::seconds(1));
+}
+
+TEST_F(RetryNowTest, AStreamThatCannotStandIsLostAndDialledAnew) {
+  dialled_[0].on_open();
+  control::v1::SchedulerMessage welcome;
+  welcome.mutable_welcome();
+  dialled_[0].on_message(welcome);
+  connection_->RetryNow();  // a stream that stands stays
+  EXPECT_EQ(dialled_.size(), 1u);
+  connection_->Drop(Unavailable("this machine slept for 2h"));
+  ASSERT_EQ(owner_.losses.size(), 1u);
+  EXPECT_THAT(owner_.losses[0].message(), HasSubstr("slept"));
+  EXPECT_EQ(owner_.pauses[0], Duration::zero());
+  EXPECT_EQ(dialled_.size(), 2u);
+  EXPECT_EQ(connection_->client(), nullptr);
+  dialled_[0].on_closed(Unavailable("late"));  // of the old stream
+  EXPECT_EQ(owner_.losses.size(), 1u);
+  connection_->Close();
+  connection_->Drop(Unavailable("x"));
+  EXPECT_EQ(dialled_.size(), 2u) << "who has no invite dials nobody";
 }
 
 // Behind several addresses may be several schedulers, of which another leads in seconds.

@@ -30,6 +30,9 @@ TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
   overlay.download = BitsPerSecond{0};  // "off" is a setting, unlike nothing
   overlay.invite = "shoal1_abc";
   overlay.paused = true;
+  overlay.paused_until_ms = 1'796'000'000'000;
+  overlay.terms = {{"schedule", "sat-sun all"}, {"budget", "300GB/month"}};
+  overlay.timed["upload"] = {"5mbit", 1'796'000'000'001};
   ASSERT_TRUE(WriteOverlay(path_, overlay).ok());
   Result<SettingsOverlay> back = ReadOverlay(path_);
   ASSERT_TRUE(back.ok()) << back.status().ToString();
@@ -37,6 +40,10 @@ TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
   EXPECT_EQ(back->download, overlay.download);
   EXPECT_EQ(back->invite, overlay.invite);
   EXPECT_TRUE(back->paused);
+  EXPECT_EQ(back->paused_until_ms, overlay.paused_until_ms);
+  EXPECT_EQ(back->terms, overlay.terms);
+  EXPECT_EQ(back->timed["upload"].value, "5mbit");
+  EXPECT_EQ(back->timed["upload"].until_ms, 1'796'000'000'001);
   ASSERT_TRUE(WriteOverlay(path_, SettingsOverlay{}).ok());
   back = ReadOverlay(path_);
   ASSERT_TRUE(back.ok());
@@ -62,6 +69,13 @@ TEST_F(SettingsOverlayTest, DamagedFileIsNamedWithTheWayOut) {
                            "{\"invite\": 3}",
                            "{\"paused\": true, \"colour\": \"red\"}",
                            "{\"paused\": true",
+                           "{\"paused_until_ms\": -1}",
+                           "{\"terms\": []}",
+                           "{\"terms\": {\"schedule\": \"mon\"}}",
+                           "{\"terms\": {\"upload\": \"5mbit\"}}",
+                           "{\"timed\": {\"upload\": \"5mbit\"}}",
+                           "{\"timed\": {\"upload\": {\"value\": \"5\", \"until_ms\": 1}}}",
+                           "{\"timed\": {\"upload\": {\"value\": \"5mbit\"}}}",
                            "{\"invite\": \"\xff\xfe\"}"};
   for (const char* text : damaged) {
     ASSERT_TRUE(WriteFileAtomic(path_, text).ok());
@@ -105,8 +119,59 @@ TEST(SettleCaps, WhatWasTypedLastHoldsAndIsSaid) {
   ASSERT_EQ(said.size(), 2u);
   EXPECT_NE(said[0].find("--upload 20 Mbit/s replaces upload=5 Mbit/s"), std::string::npos);
   EXPECT_NE(said[1].find("download=9 Mbit/s of an earlier `shoal set` holds"), std::string::npos);
+  overlay.timed["upload"] = {"1mbit", 1};
+  EXPECT_EQ(SettleCaps(config, &overlay).size(), 2u);
+  EXPECT_TRUE(overlay.timed.empty());
   SettingsOverlay nothing;
   EXPECT_TRUE(SettleCaps(config, &nothing).empty());
+}
+
+constexpr std::int64_t kNow = 1'796'000'000'000;
+
+TEST(WithSettings, TheNewestWordCountsAndDefaultTakesItBack) {
+  DaemonConfig config;
+  config.upload = BitsPerSecond{20'000'000};
+  config.schedule = "sat all";
+  SettingsOverlay overlay;
+  const auto set = [&](const std::map<std::string, std::string>& arguments) {
+    const Result<SettingsOverlay> next = WithSettings(overlay, arguments, kNow);
+    ASSERT_TRUE(next.ok()) << next.status().ToString();
+    overlay = *next;
+  };
+  set({{"upload", "5mbit"}, {"schedule", "always"}, {"exclusive", "steam"}});
+  EXPECT_EQ(TermsInForce(config, overlay, kNow).upload.value, 5'000'000u);
+  EXPECT_TRUE(TermsInForce(config, overlay, kNow).schedule.always());
+  set({{"upload", "off"}, {"for", "8h"}});
+  EXPECT_EQ(TermsInForce(config, overlay, kNow).upload.value, 0u);
+  EXPECT_EQ(TermsInForce(config, overlay, kNow).timed.size(), 1u);
+  EXPECT_EQ(TermsInForce(config, overlay, kNow + 8 * 3'600'000).upload.value, 5'000'000u);
+  set({{"upload", "7mbit"}});  // of now on, for good
+  EXPECT_TRUE(overlay.timed.empty());
+  EXPECT_EQ(TermsInForce(config, overlay, kNow).upload.value, 7'000'000u);
+  set({{"upload", "default"}, {"schedule", "default"}, {"exclusive", "default"}});
+  EXPECT_EQ(TermsInForce(config, overlay, kNow).upload.value, 20'000'000u);
+  EXPECT_FALSE(TermsInForce(config, overlay, kNow).schedule.always());
+  EXPECT_TRUE(TermsInForce(config, overlay, kNow).exclusive.empty());
+}
+
+TEST(WithSettings, EveryKeyIsAlsoOneOfTheSettingsFile) {
+  const std::string file = FormatConfig(DaemonConfig{});
+  for (const std::string& key : TermKeys()) EXPECT_THAT(file, HasSubstr("\n" + key + " = "));
+}
+
+TEST(WithSettings, WhatIsWrongChangesNothingAndIsNamed) {
+  const std::pair<std::map<std::string, std::string>, const char*> wrong[] = {
+      {{{"colour", "red"}}, "'colour' cannot be set; there are upload, download, schedule"},
+      {{{"schedule", "mon"}}, "schedule: 'mon'"},
+      {{{"upload", "5mbit"}, {"for", "soon"}}, "write for example --for 8h"},
+      {{{"upload", "5mbit"}, {"for", "0s"}}, "from 1s to 366d"},
+      {{{"upload", "5mbit"}, {"for", "367d"}}, "from 1s to 366d"},
+      {{{"upload", "default"}, {"for", "8h"}}, "needs no --for"}};
+  for (const auto& [arguments, part] : wrong) {
+    const Result<SettingsOverlay> next = WithSettings({}, arguments, kNow);
+    ASSERT_FALSE(next.ok()) << part;
+    EXPECT_THAT(next.status().message(), HasSubstr(part));
+  }
 }
 
 }  // namespace

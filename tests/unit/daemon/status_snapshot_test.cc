@@ -25,6 +25,16 @@ using testing::AnyOf;
 using testing::HasSubstr;
 using testing::Not;
 
+TermsReport FullTerms() {
+  TermsReport terms;
+  terms.reason = "program";
+  terms.rules = {"paused: steam runs"};
+  terms.budget_bytes = 300;
+  terms.budget_used_bytes = 212;
+  terms.budget_resets_ms = 1'796'000'000'000;
+  return terms;
+}
+
 StatusSnapshot Full() {
   StatusSnapshot s;
   s.version = "1.2.3";
@@ -86,6 +96,7 @@ StatusSnapshot Full() {
   s.totals.micro_batches = 14;
   s.control.sent_wire_bytes = 10;
   s.control.received_wire_bytes = 20;
+  s.terms = FullTerms();
   s.upload_cap = BitsPerSecond{20'000'000};
   s.pacing = "auto";
   s.upload_line = BitsPerSecond{18'000'000};
@@ -109,6 +120,18 @@ TEST(StatusSnapshotTest, TheSchedulerKnowsEveryField) {
 TEST(StatusJson, SchemaVersionComesFirst) {
   EXPECT_TRUE(StatusJson(StatusSnapshot{}).starts_with("{\"schemaVersion\":2,"));
   EXPECT_TRUE(StatusJson(Full()).starts_with("{\"schemaVersion\":2,"));
+}
+
+TEST(StatusJson, OthersDoNotLearnRulesAndProgramsOfTheOwner) {
+  StatusSnapshot s = Full();
+  s.state_reasons = {"paused: steam runs"};
+  const std::string text = StatusJson(ForOthers(s));
+  EXPECT_THAT(text, Not(HasSubstr("steam")));
+  EXPECT_THAT(text, HasSubstr("\"terms\":{\"reason\":\"program\""));
+  EXPECT_THAT(text, HasSubstr("\"budget\":null"));
+  s.terms.reason = "schedule";
+  s.state_reasons = {"paused until 18:00: schedule"};
+  EXPECT_THAT(StatusJson(ForOthers(s)), HasSubstr("paused until 18:00: schedule"));
 }
 
 TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
@@ -138,6 +161,10 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["traffic"]["receivedWireBytes"], 70);
   EXPECT_EQ(json["limits"]["upBps"], 20'000'000);
   EXPECT_EQ(json["limits"]["downBps"], 0);
+  EXPECT_EQ(json["terms"]["reason"], "program");
+  EXPECT_EQ(json["terms"]["rules"][0], "paused: steam runs");
+  EXPECT_EQ(json["budget"]["usedBytes"], 212);
+  EXPECT_EQ(json["budget"]["limitBytes"], 300);
   EXPECT_EQ(json["pacing"]["mode"], "auto");
   EXPECT_EQ(json["pacing"]["lineBps"], 18'000'000);
   EXPECT_EQ(json["pacing"]["upBps"], 19'000'000);

@@ -82,11 +82,11 @@ std::vector<PageRow> RowsOf(const std::string& page) {
   std::string head;
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| ")) {
-      if (!line.starts_with("|--")) head.clear();
-      continue;
-    }
-    const std::string cell = line.substr(2, line.find(" | ", 2) - 2);
+    if (line.starts_with("| ")) line = line.substr(2);
+    const std::size_t end = line.find('|');
+    if (end == std::string::npos) head.clear();
+    if (end == std::string::npos || line.find("---") < 2) continue;
+    const std::string cell = line.substr(0, end);
     if (head.empty()) head = cell;
     rows.push_back({head + " " + cell, line});
   }

@@ -1,0 +1,117 @@
+// What a peer does on the terms of its owner: it pauses by rules and takes part again, within caps
+// that change with the time.
+
+#include <algorithm>
+#include <utility>
+
+#include "common/log.h"
+#include "daemon/peer_node.h"
+#include "net/base/local_addresses.h"
+
+namespace shoal::daemon {
+
+Usage PeerNode::Measured() const {
+  SHOAL_ASSERT_ON(*control_);
+  TrafficTotals totals = past_;
+  if (stage_) AddRunner(stage_->stats(), stage_->link_stats(), &totals);
+  const net::ControlStats control = connection_->stats();
+  Usage usage;
+  usage.micro_batches = totals.micro_batches;
+  usage.sent_bytes = totals.link_sent_wire_bytes + control.sent_wire_bytes;
+  usage.received_bytes = totals.link_received_wire_bytes + control.received_wire_bytes;
+  return usage;
+}
+
+void PeerNode::OnTerms() {
+  SHOAL_ASSERT_ON(*control_);
+  const Allowed& allowed = terms_->allowed();
+  hub_->SetCaps(allowed.upload, allowed.download);
+  const bool rested = rests();
+  ruled_ = !allowed.trains();
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  if (rests() != rested) return rests() ? RestByRule() : TakePart();
+  if (state_ == PeerState::kPaused) reasons_ = {PauseReason()};
+}
+
+// As `shoal pause` does. Who goes already, or hands over, says with its next hello that it rests.
+void PeerNode::RestByRule() {
+  SHOAL_ASSERT_ON(*control_);
+  if (handover_ != Handover::kNone) return;
+  if (BeginHandover(Handover::kPause, "its owner's terms pause it")) return;
+  handover_ = Handover::kPause;
+  FinishHandover();
+}
+
+// While the stage is handed over its end comes first; the hello behind it says that we want one.
+void PeerNode::TakePart() {
+  SHOAL_ASSERT_ON(*control_);
+  if (invite_text_.empty() || handover_ != Handover::kNone) return;
+  ChangeState(PeerState::kJoining, "resuming");
+  connection_->Open(invite_);
+}
+
+void PeerNode::OnSecond(std::int64_t now_ms) {
+  SHOAL_ASSERT_ON(*control_);
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  LookForNetwork();
+  if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;
+  SHOAL_LOG(kInfo, "daemon", "pause.ends", {"reason", "its time is over"});
+  (void)Resume();
+}
+
+// After longer than the scheduler waits for a heartbeat the connection is gone at its other end.
+void PeerNode::OnSlept(Duration slept) {
+  SHOAL_ASSERT_ON(*control_);
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  if (slept < timeouts_.peer_timeout) return connection_->RetryNow();
+  connection_->Drop(Unavailable("this machine slept for " + FormatDuration(slept)));
+}
+
+// Another network is no reason to wait.
+void PeerNode::LookForNetwork() {
+  SHOAL_ASSERT_ON(*control_);
+  if (!connection_->waits()) return addresses_.clear();
+  std::vector<std::string> now = net::LocalAddresses();
+  if (!addresses_.empty() && now != addresses_) {
+    SHOAL_LOG(kInfo, "daemon", "network.changed");
+    connection_->RetryNow();
+  }
+  addresses_ = std::move(now);
+}
+
+void PeerNode::AddTerms(StatusSnapshot* s) const {
+  SHOAL_ASSERT_ON(*control_);
+  const Allowed& allowed = terms_->allowed();
+  TermsReport& report = s->terms;
+  if (paused_) {
+    report.reason = "user";
+    report.until_ms = overlay_.paused_until_ms;
+  } else if (!hang_.empty()) {
+    report.reason = "hang";
+  } else {
+    report.reason = PauseRuleName(allowed.pause);
+    report.until_ms = allowed.until.value_or(0) * 1000;
+  }
+  report.rules = allowed.rules;
+  report.next_change_ms = allowed.next_change.value_or(0) * 1000;
+  report.budget_used_bytes = allowed.budget_used_bytes;
+  report.budget_bytes = allowed.budget_bytes;
+  report.budget_resets_ms = allowed.budget_resets.value_or(0) * 1000;
+  report.usage = terms_->ledger().total();
+}
+
+// Checkpoints are counted on the thread that writes them.
+void PeerNode::Stats(std::function<void(Result<net::CommandResult>)> reply) {
+  SHOAL_ASSERT_ON(*control_);
+  terms_->Count();
+  const std::uint64_t bytes = delta_store_->stats().disk_bytes + content_->bytes();
+  store_->Post("terms.disk", [this, bytes, reply = std::move(reply)]() mutable {
+    std::uint64_t all = bytes;
+    for (const storage::StoredRun& run : checkpoints_->Runs()) all += run.bytes;
+    control_->Post("terms.stats", [this, all, reply = std::move(reply)] {
+      reply(net::CommandResult{"", StatsJson(terms_->ledger(), all)});
+    });
+  });
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,107 @@
+#include "daemon/terms/machine.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <ctime>
+#include <filesystem>
+#include <set>
+#include <string_view>
+#include <system_error>
+
+namespace shoal::daemon {
+namespace {
+
+constexpr std::size_t kNameMax = 15;  // of /proc/PID/comm, which cuts longer ones
+
+// The beginning of a file of the kernel, at most a page; empty where it cannot be read.
+std::string Beginning(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return "";
+  std::array<char, 4096> bytes;
+  const ssize_t got = ::read(fd, bytes.data(), bytes.size());
+  ::close(fd);
+  return got > 0 ? std::string(bytes.data(), static_cast<std::size_t>(got)) : "";
+}
+
+std::string FirstLine(const std::string& path) {
+  const std::string text = Beginning(path);
+  return text.substr(0, text.find('\n'));
+}
+
+std::string Lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) {
+    return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+  });
+  return lower;
+}
+
+bool IsNumber(const std::string& text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// What a process is called: its comm, and the last part of its first argument, which Wine gives as
+// on Windows.
+void AddNames(const std::string& process, std::set<std::string>* names) {
+  names->insert(Lower(FirstLine(process + "/comm")));
+  const std::string arguments = Beginning(process + "/cmdline");
+  const std::string first = arguments.substr(0, arguments.find('\0'));
+  names->insert(Lower(std::string_view(first).substr(first.find_last_of("/\\") + 1)));
+}
+
+}  // namespace
+
+std::int64_t LinuxMachine::UnixMs() const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+Duration LinuxMachine::SinceBoot() const {
+  struct timespec time {};
+  ::clock_gettime(CLOCK_BOOTTIME, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+std::string LinuxMachine::RunningOf(const std::vector<std::string>& programs) const {
+  std::set<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(proc_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    struct stat info {};
+    if (!IsNumber(entry->path().filename().string())) continue;
+    if (::stat(entry->path().c_str(), &info) != 0 || info.st_uid != ::geteuid()) continue;
+    AddNames(entry->path().string(), &names);
+  }
+  for (const std::string& program : programs) {
+    const std::string name = Lower(program);
+    if (names.contains(name) || names.contains(name.substr(0, kNameMax))) return program;
+  }
+  return "";
+}
+
+bool LinuxMachine::OnBattery() const {
+  bool battery = false, discharging = false, plug = false, plugged = false;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(power_, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string supply = entry->path().string();
+    const std::string type = FirstLine(supply + "/type");
+    if (type == "Battery" && FirstLine(supply + "/scope") != "Device") {  // not that of a mouse
+      battery = true;
+      discharging |= FirstLine(supply + "/status") == "Discharging";
+    } else if (type == "Mains" || type == "USB") {
+      plug |= type == "Mains";
+      plugged |= FirstLine(supply + "/online") == "1";
+    }
+  }
+  return battery && !plugged && (plug || discharging);
+}
+
+}  // namespace shoal::daemon

@@ -1,0 +1,79 @@
+#include "daemon/terms/machine.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "common/file.h"
+#include "daemon/terms/lasting.h"
+#include "tests/support/temporary_folder.h"
+
+namespace shoal::daemon {
+namespace {
+
+class MachineTest : public testing::Test {
+ protected:
+  void Write(const std::string& path, const std::string& text) {
+    const std::string whole = folder_.path() + "/" + path;
+    std::filesystem::create_directories(std::filesystem::path(whole).parent_path());
+    ASSERT_TRUE(WriteFileAtomic(whole, text).ok());
+  }
+
+  const test_support::TemporaryFolder folder_;
+  const LinuxMachine machine_{folder_.path() + "/proc", folder_.path() + "/power"};
+};
+
+TEST_F(MachineTest, ProgramsAreFoundByNameAndByTheirFirstArgument) {
+  using namespace std::string_literals;
+  EXPECT_EQ(machine_.RunningOf({"steam"}), "");  // there is no /proc
+  Write("proc/1/comm", "init\n");
+  Write("proc/self/comm", "blender\n");  // no number
+  Write("proc/20/comm", "python3\n");
+  Write("proc/20/cmdline", "/usr/bin/python3\0steam\0"s);
+  EXPECT_EQ(machine_.RunningOf({"steam", "blender"}), "");
+  Write("proc/30/comm", "a-very-long-nam\n");
+  EXPECT_EQ(machine_.RunningOf({"a-very-long-name"}), "a-very-long-name");
+  Write("proc/40/comm", "wine64-preload\n");
+  Write("proc/40/cmdline", "C:\\Games\\Racer.EXE\0-full"s);
+  EXPECT_EQ(machine_.RunningOf({"steam", "racer.exe"}), "racer.exe");
+}
+
+TEST_F(MachineTest, BatteryCountsOnlyWithoutMains) {
+  EXPECT_FALSE(machine_.OnBattery());  // a desktop has no such folder
+  Write("power/mouse/type", "Battery\n");
+  Write("power/mouse/scope", "Device\n");
+  Write("power/mouse/status", "Discharging\n");
+  EXPECT_FALSE(machine_.OnBattery());
+  Write("power/BAT0/type", "Battery\n");
+  Write("power/BAT0/status", "Full\n");
+  EXPECT_FALSE(machine_.OnBattery());
+  Write("power/BAT0/status", "Discharging\n");
+  EXPECT_TRUE(machine_.OnBattery());
+  Write("power/AC/type", "Mains\n");
+  Write("power/AC/online", "1\n");
+  EXPECT_FALSE(machine_.OnBattery());  // some discharge under load
+  Write("power/AC/online", "0\n");
+  Write("power/BAT0/status", "Unknown\n");
+  EXPECT_TRUE(machine_.OnBattery());
+}
+
+TEST(Lasting, WhatComesAndGoesDoesNotCount) {
+  using std::chrono::seconds;
+  Lasting battery(seconds(10), seconds(30));
+  const TimePoint begin{seconds(1000)};
+  EXPECT_FALSE(battery.Update(true, begin));
+  EXPECT_FALSE(battery.Update(false, begin + seconds(5)));
+  EXPECT_FALSE(battery.Update(true, begin + seconds(9)));
+  EXPECT_FALSE(battery.Update(true, begin + seconds(18)));
+  EXPECT_TRUE(battery.Update(true, begin + seconds(19)));
+  EXPECT_TRUE(battery.Update(false, begin + seconds(20)));
+  EXPECT_TRUE(battery.Update(true, begin + seconds(45)));  // again
+  EXPECT_TRUE(battery.Update(false, begin + seconds(46)));
+  EXPECT_TRUE(battery.Update(false, begin + seconds(75)));
+  EXPECT_FALSE(battery.Update(false, begin + seconds(76)));
+  Lasting program(Duration::zero(), seconds(30));
+  EXPECT_TRUE(program.Update(true, begin));
+}
+
+}  // namespace
+}  // namespace shoal::daemon
