@@ -2,46 +2,16 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 
 #include "client/base/failure.h"
-#include "client/usage.h"
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 
 namespace shoal::client {
 namespace {
-
-std::vector<std::string> FlagsOf(const CLI::App& command) {
-  std::vector<std::string> flags;
-  for (const CLI::Option* option : command.get_options()) {
-    for (const std::string& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return flags;
-}
-
-// One line: what is wrong with the command line, what was probably meant, and where its help is.
-ExitCode WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
-  std::string command = app.get_name();
-  const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) {
-    deepest = deepest->get_subcommands().front();
-    command += " " + deepest->get_name();
-  }
-  const std::vector<std::string> rest = app.remaining(true);
-  const bool wants_command = deepest->get_require_subcommand_min() > 0;
-  std::string what = error.what();
-  if (wants_command) {
-    what = rest.empty() ? "a command is missing"
-                        : "there is no command '" + rest.front() + "'" +
-                              DidYouMean(rest.front(), CommandsOf(*deepest));
-  } else if (!rest.empty() && rest.front().rfind("--", 0) == 0) {
-    what += DidYouMean(rest.front().substr(0, rest.front().find('=')), FlagsOf(*deepest));
-  }
-  std::replace(what.begin(), what.end(), '\n', ' ');
-  return Fail(ExitCode::kUsage, what + "; see `" + command + " --help`");
-}
 
 // A result that did not arrive, on a full disk for example, is a failure.
 ExitCode Delivered(ExitCode code) {
@@ -56,20 +26,15 @@ ExitCode Delivered(ExitCode code) {
 
 }  // namespace
 
-std::vector<std::string> CommandsOf(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
-  return names;
-}
-
 ExitCode RunCommandLine(CLI::App* app, int argc, char** argv,
                         const std::function<ExitCode()>* run) {
+  if (PrintedDescription(*app, {argv + 1, argv + argc})) return ExitCode::kOk;
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) return WrongUsage(*app, error);
+    if (error.get_exit_code() != 0) {
+      return Fail(ExitCode::kUsage, UsageError(*app, error));
+    }
     return Delivered(static_cast<ExitCode>(app->exit(error)));  // help or version
   }
   return Delivered((*run)());

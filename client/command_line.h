@@ -4,8 +4,6 @@
 #define SHOAL_CLIENT_COMMAND_LINE_H_
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "common/exit_code.h"
 
@@ -14,9 +12,6 @@ class App;
 }
 
 namespace shoal::client {
-
-// Commands of a program, or of a command.
-std::vector<std::string> CommandsOf(const CLI::App& app);
 
 // Parses, which sets `*run`, and runs that. A wrong command line is one line on standard error:
 // what is wrong, what was probably meant, and where the help is. A result that does not arrive on

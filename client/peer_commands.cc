@@ -41,6 +41,21 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                   "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
 }
 
+Result<std::string> StateOf(const Target& target) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, net::LocalStatus(Socket(target), kCallTimeout));
+  const auto status = ParseJson<nlohmann::json>(json);
+  if (!status.is_object() || !status.contains("state") || !status["state"].is_string()) {
+    return DataLoss("the daemon's status is not a JSON object with a state");
+  }
+  return status["state"].get<std::string>();
+}
+
+// Of a peer that runs and was told of no swarm, or has left it.
+bool IsIdle(const Target& target) {
+  const Result<std::string> state = StateOf(target);
+  return state.ok() && *state == "idle";
+}
+
 // Lines until they make a whole invite, or the end: at a terminal nobody has to type Ctrl-D.
 std::string PipedInvite(std::istream& input) {
   std::string text;
@@ -134,7 +149,14 @@ ExitCode Top(const Target& target, double interval_s, int rounds) {
 
 ExitCode PeerCommand(const Target& target, const std::string& name,
                      const std::map<std::string, std::string>& arguments) {
+  if ((name == "pause" || name == "resume") && IsIdle(target)) {
+    return Fail(ExitCode::kNotMember,
+                "this peer is in no swarm; join one with `shoal join INVITE --no-start`");
+  }
   const auto reply = net::LocalCommand(Socket(target), name, arguments, kCallTimeout);
+  if (reply.status().code() == StatusCode::kInvalidArgument) {
+    return Fail(ExitCode::kUsage, reply.status().message());
+  }
   if (!reply.ok()) return NotRunning(target, reply.status());
   std::cout << reply->message << "\n";
   return ExitCode::kOk;
@@ -170,13 +192,9 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
 }
 
 ExitCode Health(const Target& target) {
-  const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
-  if (!json.ok()) return NotRunning(target, json.status());
-  const auto status = ParseJson<nlohmann::json>(*json);
-  if (!status.is_object() || !status.contains("state")) {
-    return Fail(DataLoss("the daemon's status is not a JSON object"));
-  }
-  std::cout << status["state"].get<std::string>() << "\n";
+  const Result<std::string> state = StateOf(target);
+  if (!state.ok()) return NotRunning(target, state.status());
+  std::cout << *state << "\n";
   return ExitCode::kOk;
 }
 

@@ -7,6 +7,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "daemon/peer_node.h"
+#include "net/control/live_settings.h"
 
 namespace shoal::daemon {
 namespace {
@@ -134,8 +135,8 @@ std::string PeerNode::CapsText() const {
 Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
   for (const auto& [key, value] : arguments) {
-    if (key != "upload" && key != "download") {
-      return InvalidArgument("'" + key + "' cannot be set; try upload=20mbit or download=off");
+    if (const std::string wrong = net::WrongLiveSetting(key); !wrong.empty()) {
+      return InvalidArgument(wrong);
     }
   }
   SettingsOverlay next = overlay_;

@@ -44,6 +44,7 @@ NAMESPACES = {"dataset/chat": "dataset", "replica/methods": "replica", "model/fa
 # entry here lists all of its folders.
 FOLDER_ARROWS = {
     "common": set(),
+    "common/command_line": {"."},
     "common/memory": {"."},
     "common/process": {"."},
     "compression/simd": set(),
@@ -74,6 +75,7 @@ FOLDER_ARROWS = {
     "model/run": {"."},
     "client/base": set(),
     "client": {"base"},
+    "client/verbs": {".", "base"},
     "daemon/churn": set(),
     "daemon/tools": set(),
     "daemon/artefacts": set(),
@@ -141,7 +143,7 @@ THIRD_PARTY = [
      r"common/asio_executor\.cc$|net/http/\w+\.cc$"),
     ("spdlog", r"spdlog/", r"common/spdlog_log\.cc$"),
     ("toml++", r"toml(\+\+|plusplus|\.hpp)", r"(daemon|scheduler|client)/.*\.cc$"),
-    ("CLI11", r"CLI/", r"(daemon|scheduler|client|bench|model|net)/.*\.cc$"),
+    ("CLI11", r"CLI/", r"(daemon|scheduler|client|bench|model|net|common/command_line)/.*\.cc$"),
     ("nlohmann-json", r"nlohmann/", r".*(\.cc|-inl\.h)$"),
     ("prometheus-cpp", r"prometheus/", r"net/.*\.cc$"),
     ("zstd", r"zstd", r"(compression|storage)/.*\.cc$"),

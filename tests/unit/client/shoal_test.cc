@@ -14,6 +14,7 @@
 #include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/finding.h"
+#include "client/verbs/verb.h"
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
@@ -290,7 +291,39 @@ TEST_F(Shoal, SaysWhatWasProbablyMeant) {
   EXPECT_THAT(Start("statsu").error, HasSubstr("did you mean 'status'?"));
   EXPECT_THAT(Start("swarm exprot").error, HasSubstr("did you mean 'export'?"));
   EXPECT_THAT(Start("status --jsn").error, HasSubstr("did you mean '--json'?"));
+  EXPECT_THAT(Start("swarm --hlep").error, HasSubstr("did you mean '--help'?"));
+  EXPECT_THAT(Start("bench churn --kill 5m").error, HasSubstr("did you mean '--kill-every'?"));
+  EXPECT_THAT(Start("prepare --tokeniser t").error, HasSubstr("did you mean '--tokenizer'?"));
+  const Outcome set = Start("set uplod=5mbit");
+  EXPECT_EQ(set.exit, 2);
+  ExpectOneLine(set);
+  EXPECT_THAT(set.error, HasSubstr("did you mean 'upload'?"));
   EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
+}
+
+TEST_F(Shoal, JoinSaysWhatANumberLacks) {
+  const std::pair<const char*, const char*> wrong[] = {
+      {"--upload 20", "20mbit"},
+      {"--listen 8782", "'8782' has no host; write for example 0.0.0.0:8782"},
+      {"--listen attic", "'attic' has no port"},
+      {"--status-listen 8790", "has no host"}};
+  for (const auto& [arguments, said] : wrong) {
+    const Outcome run = Start(std::string("join shoal1_AAAA ") + arguments);
+    EXPECT_EQ(run.exit, 2) << arguments;
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, HasSubstr(said));
+  }
+}
+
+TEST_F(Shoal, EveryVerbsHelpStandsAlone) {
+  for (const Verb& verb : AllVerbs()) {
+    const std::string path = verb.path;
+    const Outcome help = Start(path + " --help");
+    EXPECT_EQ(help.exit, 0) << path << help.error;
+    EXPECT_THAT(help.out, AllOf(HasSubstr("Examples:\n  shoal "), HasSubstr("Exit code"))) << path;
+    EXPECT_EQ(help.out, Start("help " + path).out) << path;
+    EXPECT_THAT(help.out, testing::Not(HasSubstr(folder_))) << "a folder of this machine";
+  }
 }
 
 TEST_F(Shoal, HelpIsACommandToo) {

@@ -1,0 +1,236 @@
+#include <CLI/CLI.hpp>
+
+#include <string>
+#include <utility>
+
+#include "client/verbs/verb.h"
+#include "common/command_line/description.h"
+#include "common/units.h"
+#include "net/control/live_settings.h"
+
+namespace shoal::client {
+namespace {
+
+void Folder(CLI::App* command, Given* given) {
+  command
+      ->add_option("--dir", given->peer.directory,
+                   "Folder of shoald's state; not given: $SHOAL_DIR, else shoal in "
+                   "$XDG_STATE_HOME or ~/.local/state")
+      ->type_name(kFolderValue);
+}
+
+void FolderAndJson(CLI::App* command, Given* given) {
+  Folder(command, given);
+  command->add_flag("--json", given->peer.json, "Print one JSON object to standard output");
+}
+
+void JoinOptions(CLI::App* join, Given* g) {
+  join->add_option("invite", g->invite, "shoal1_..., file:PATH, or - for standard input")
+      ->required()
+      ->type_name("INVITE");
+  join->add_option("--upload", g->upload, "Cap on uploads, like 20mbit")->type_name("RATE");
+  join->add_option("--download", g->download, "Cap on downloads, like 80mbit")->type_name("RATE");
+  join->add_option("--name", g->name, "Name of this peer, shown to the organiser")
+      ->type_name("NAME");
+  join->add_option("--device", g->device, "Where the stage computes: cpu, cuda, cuda:N or auto")
+      ->type_name("DEVICE");
+  join->add_option("--listen", g->listen, "host:port that neighbours connect to")
+      ->type_name("HOST:PORT");
+  join->add_option("--status-listen", g->status_listen, "host:port of the status page")
+      ->type_name("HOST:PORT");
+  join->add_option("--config", g->config, "Settings file of shoald")->type_name(kFileValue);
+  join->add_flag("--no-start", g->no_start, "Give the invite to a running shoald; start none");
+  Folder(join, g);
+}
+
+// What shoald would refuse later, said before anything starts.
+std::string WrongJoinOption(const Given& g) {
+  for (const auto& [flag, rate] : {std::pair{"--upload", &g.upload}, {"--download", &g.download}}) {
+    if (rate->empty()) continue;
+    if (const auto parsed = ParseRate(*rate); !parsed.ok()) {
+      return std::string(flag) + ": " + parsed.status().message();
+    }
+  }
+  for (const auto& [flag, address] :
+       {std::pair{"--listen", &g.listen}, {"--status-listen", &g.status_listen}}) {
+    if (address->empty() || address->rfind(':') != std::string::npos) continue;
+    const bool port = address->find_first_not_of("0123456789") == std::string::npos;
+    return std::string(flag) + ": '" + *address + "' has no " + (port ? "host" : "port") +
+           "; write for example " + (port ? "0.0.0.0:" + *address : *address + ":8791");
+  }
+  return "";
+}
+
+ExitCode JoinNow(Given* g) {
+  if (const std::string wrong = WrongJoinOption(*g); !wrong.empty()) {
+    return Fail(ExitCode::kUsage, wrong + "; see `shoal join --help`");
+  }
+  std::vector<std::string> options;
+  const std::pair<const char*, const std::string*> given[] = {
+      {"--upload", &g->upload}, {"--download", &g->download},
+      {"--name", &g->name},     {"--device", &g->device},
+      {"--listen", &g->listen}, {"--status-listen", &g->status_listen},
+      {"--config", &g->config}};
+  for (const auto& [flag, value] : given) {
+    if (!value->empty()) options.insert(options.end(), {flag, *value});
+  }
+  return Join(g->peer, g->invite, !g->no_start, options);
+}
+
+void TopOptions(CLI::App* top, Given* g) {
+  top->add_option("--interval", g->interval_s, "Seconds between two refreshes")
+      ->check(CLI::Range(0.1, 3600.0));
+  top->add_option("--rounds", g->rounds, "Refreshes before the end; 0: until Ctrl-C");
+  Folder(top, g);
+}
+
+void HandoverOptions(CLI::App* command, Given* g) {
+  command->add_flag("--now", g->now,
+                    "Do not wait until the run has saved a checkpoint: it may lose the steps since "
+                    "the last one");
+  Folder(command, g);
+}
+
+ExitCode Order(Given* g, const char* name) {
+  std::map<std::string, std::string> arguments;
+  if (g->now) arguments["now"] = "true";
+  return PeerCommand(g->peer, name, arguments);
+}
+
+void SetOptions(CLI::App* set, Given* g) {
+  std::string help = "Limits as key=value. Keys:";
+  for (const net::LiveSetting& setting : net::kLiveSettings) {
+    help += std::string(" ") + setting.name + " (" + setting.help + ")";
+  }
+  set->add_option("settings", g->settings, help)->required()->type_name(kSettingValue);
+  Folder(set, g);
+}
+
+ExitCode SetNow(Given* g) {
+  std::map<std::string, std::string> values;
+  for (const std::string& setting : g->settings) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos) {
+      return Fail(ExitCode::kUsage, "'" + setting + "' is not key=value; try upload=20mbit");
+    }
+    const std::string key = setting.substr(0, equals);
+    if (const std::string wrong = net::WrongLiveSetting(key); !wrong.empty()) {
+      return Fail(ExitCode::kUsage, wrong);
+    }
+    values[key] = setting.substr(equals + 1);
+  }
+  return PeerCommand(g->peer, "set", values);
+}
+
+void LogsOptions(CLI::App* logs, Given* g) {
+  logs->add_option("-n,--lines", g->lines, "Number of lines, from the end")
+      ->check(CLI::Range(1, 1000000));
+  logs->add_flag("-f,--follow", g->follow, "Keep printing new lines until Ctrl-C");
+  Folder(logs, g);
+}
+
+void DropOptions(CLI::App* drop, Given* g) {
+  CLI::Option* all = drop->add_flag("--all", g->store_all, "Drop all runs");
+  drop->add_option("--run", g->store_run, "Id of the run to drop: 16 hexadecimal digits")
+      ->type_name("RUN")
+      ->excludes(all);
+  FolderAndJson(drop, g);
+}
+
+ExitCode DropNow(Given* g) {
+  if (g->store_run.empty() && !g->store_all) {
+    return Fail(ExitCode::kUsage,
+                "which records? give --run RUN (see `shoal store stats`) or --all");
+  }
+  return StoreCommand(g->peer, "drop",
+                      g->store_all ? std::vector<std::string>{"--all"}
+                                   : std::vector<std::string>{"--run", g->store_run});
+}
+
+std::vector<Verb> StoreVerbs() {
+  return {
+      {"store",
+       "Look into the delta store of this machine's peer while shoald is stopped",
+       {},
+       {},
+       "shoal store stats\nshoal store verify"},
+      {"store stats", "Print what the delta store holds, by run and boundary", FolderAndJson,
+       [](Given* g) { return StoreCommand(g->peer, "stats", {}); },
+       "shoal store stats\nshoal store stats --json"},
+      {"store verify", "Read every record of the delta store and drop damaged ones", FolderAndJson,
+       [](Given* g) { return StoreCommand(g->peer, "verify", {}); }, "shoal store verify"},
+      {"store compact", "Free the disk space that no record uses", FolderAndJson,
+       [](Given* g) { return StoreCommand(g->peer, "compact", {}); }, "shoal store compact"},
+      {"store drop", "Drop records and checkpoints of one run, or of all runs", DropOptions,
+       DropNow, "shoal store drop --run 0123456789abcdef\nshoal store drop --all"}};
+}
+
+}  // namespace
+
+std::vector<Verb> PeerVerbs() {
+  using enum ExitCode;
+  std::vector<Verb> verbs = {
+      {"join",
+       "Join a swarm with an invite line",
+       JoinOptions,
+       JoinNow,
+       "shoal join shoal1_... --upload 20mbit --download 80mbit\n"
+       "shoal join file:invite.txt --device cuda:1\n"
+       "shoal join - --no-start <invite.txt",
+       {kDaemonNotRunning, kPermission, kBadConfig},
+       "Starts shoald in this terminal; one that runs already gets the invite."},
+      {"status",
+       "Show what this machine's peer does",
+       FolderAndJson,
+       [](Given* g) { return PeerStatus(g->peer); },
+       "shoal status\nshoal status --json | jq .swarm.step",
+       {kDaemonNotRunning}},
+      {"top",
+       "Show the peer's status again and again until Ctrl-C",
+       TopOptions,
+       [](Given* g) { return Top(g->peer, g->interval_s, g->rounds); },
+       "shoal top\nshoal top --interval 5",
+       {kDaemonNotRunning}},
+      {"pause",
+       "Give this peer's stage back and rest until `shoal resume`",
+       HandoverOptions,
+       [](Given* g) { return Order(g, "pause"); },
+       "shoal pause\nshoal pause --now",
+       {kDaemonNotRunning}},
+      {"resume",
+       "End a pause: take part in the run again",
+       Folder,
+       [](Given* g) { return Order(g, "resume"); },
+       "shoal resume",
+       {kDaemonNotRunning}},
+      {"leave",
+       "Leave the swarm for good and stop shoald",
+       HandoverOptions,
+       [](Given* g) { return Order(g, "leave"); },
+       "shoal leave\nshoal leave --now",
+       {kDaemonNotRunning}},
+      {"set",
+       "Change limits while training: upload=20mbit download=off",
+       SetOptions,
+       SetNow,
+       "shoal set upload=5mbit\nshoal set upload=20mbit download=off",
+       {kDaemonNotRunning}},
+      {"logs",
+       "Print shoald's log",
+       LogsOptions,
+       [](Given* g) { return Logs(g->peer, g->lines, g->follow); },
+       "shoal logs -n 200\nshoal logs --follow",
+       {kDaemonNotRunning}},
+      {"health",
+       "Exit with 0 if shoald answers (for health checks)",
+       Folder,
+       [](Given* g) { return Health(g->peer); },
+       "shoal health",
+       {kDaemonNotRunning}},
+      {"doctor", "Check this machine and say what to mend", FolderAndJson,
+       [](Given* g) { return Doctor(g->peer); }, "shoal doctor\nshoal doctor --json"}};
+  for (Verb& verb : StoreVerbs()) verbs.push_back(std::move(verb));
+  return verbs;
+}
+
+}  // namespace shoal::client
