@@ -32,7 +32,7 @@ struct Given {
   SwarmRestoreOptions restore;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      store_run;
+      shell, store_run;
   std::vector<std::string> settings, words;
   std::optional<std::uint64_t> sample;
   std::uint64_t last = 0;

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -14,13 +13,13 @@
 #include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/finding.h"
-#include "client/verbs/verb.h"
 #include "common/executor.h"
 #include "common/file.h"
 #include "common/version.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
 #include "tests/support/on_executor.h"
+#include "tests/unit/client/shoal_program.h"
 
 namespace shoal::client {
 namespace {
@@ -30,40 +29,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int exit = -1;
-  std::string out;
-  std::string error;
-};
-
-class Shoal : public testing::Test {
- protected:
-  Shoal() {
-    std::string pattern = (fs::temp_directory_path() / "shoal-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    ::setenv("HOME", folder_.c_str(), 1);
-    ::setenv("SHOAL_DIR", At("state").c_str(), 1);
-  }
-  ~Shoal() override { fs::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
-  Outcome Start(const std::string& arguments) const {
-    const std::string command = std::string(std::getenv("SHOAL_BIN")) + "/shoal " + arguments +
-                                " >" + At("out") + " 2>" + At("error") + " </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(At("out"), 1 << 20).value(),
-            ReadFile(At("error"), 1 << 20).value()};
-  }
-  // An error is one line on standard error and nothing elsewhere.
-  static void ExpectOneLine(const Outcome& run) {
-    EXPECT_EQ(run.out, "");
-    EXPECT_THAT(run.error, StartsWith("shoal: "));
-    EXPECT_EQ(std::count(run.error.begin(), run.error.end(), '\n'), 1) << run.error;
-  }
-
-  std::string folder_;
-};
 
 TEST_F(Shoal, HelpNamesEveryCommand) {
   const Outcome run = Start("--help");
@@ -285,45 +250,6 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
   EXPECT_EQ(well["findings"].back()["check"], "health");
   EXPECT_EQ(well["findings"].back()["verdict"], "ok");
   EXPECT_THAT(doctor_of("3,null", ""), HasSubstr("health"));
-}
-
-TEST_F(Shoal, SaysWhatWasProbablyMeant) {
-  EXPECT_THAT(Start("statsu").error, HasSubstr("did you mean 'status'?"));
-  EXPECT_THAT(Start("swarm exprot").error, HasSubstr("did you mean 'export'?"));
-  EXPECT_THAT(Start("status --jsn").error, HasSubstr("did you mean '--json'?"));
-  EXPECT_THAT(Start("swarm --hlep").error, HasSubstr("did you mean '--help'?"));
-  EXPECT_THAT(Start("bench churn --kill 5m").error, HasSubstr("did you mean '--kill-every'?"));
-  EXPECT_THAT(Start("prepare --tokeniser t").error, HasSubstr("did you mean '--tokenizer'?"));
-  const Outcome set = Start("set uplod=5mbit");
-  EXPECT_EQ(set.exit, 2);
-  ExpectOneLine(set);
-  EXPECT_THAT(set.error, HasSubstr("did you mean 'upload'?"));
-  EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
-}
-
-TEST_F(Shoal, JoinSaysWhatANumberLacks) {
-  const std::pair<const char*, const char*> wrong[] = {
-      {"--upload 20", "20mbit"},
-      {"--listen 8782", "'8782' has no host; write for example 0.0.0.0:8782"},
-      {"--listen attic", "'attic' has no port"},
-      {"--status-listen 8790", "has no host"}};
-  for (const auto& [arguments, said] : wrong) {
-    const Outcome run = Start(std::string("join shoal1_AAAA ") + arguments);
-    EXPECT_EQ(run.exit, 2) << arguments;
-    ExpectOneLine(run);
-    EXPECT_THAT(run.error, HasSubstr(said));
-  }
-}
-
-TEST_F(Shoal, EveryVerbsHelpStandsAlone) {
-  for (const Verb& verb : AllVerbs()) {
-    const std::string path = verb.path;
-    const Outcome help = Start(path + " --help");
-    EXPECT_EQ(help.exit, 0) << path << help.error;
-    EXPECT_THAT(help.out, AllOf(HasSubstr("Examples:\n  shoal "), HasSubstr("Exit code"))) << path;
-    EXPECT_EQ(help.out, Start("help " + path).out) << path;
-    EXPECT_THAT(help.out, testing::Not(HasSubstr(folder_))) << "a folder of this machine";
-  }
 }
 
 TEST_F(Shoal, HelpIsACommandToo) {
