@@ -14,9 +14,10 @@
 
 #include "client/base/process.h"
 #include "client/base/programs.h"
-#include "client/base/terminal.h"
+#include "client/base/screen.h"
 #include "client/commands.h"
 #include "client/status_view.h"
+#include "client/top.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/regular_file.h"
@@ -29,6 +30,8 @@ namespace shoal::client {
 namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
+// While the daemon does not answer no key is read.
+constexpr Duration kScreenTimeout = std::chrono::seconds(2);
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
 
@@ -132,14 +135,18 @@ ExitCode PeerStatus(const Target& target) {
 }
 
 ExitCode Top(const Target& target, double interval_s, int rounds) {
+  const auto ask = [&target] { return net::LocalStatus(Socket(target), kScreenTimeout); };
+  if (Screen::Available()) {
+    Screen::HoldSignals();  // the first call starts threads
+    if (const auto json = ask(); !json.ok()) return NotRunning(target, json.status());
+    return WatchOnScreen(ask, interval_s, rounds);
+  }
   for (int round = 0; rounds == 0 || round < rounds; ++round) {
-    const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
+    const Result<std::string> json = ask();
     if (!json.ok()) return NotRunning(target, json.status());
     const Result<std::string> view = PeerView(*json);
     if (!view.ok()) return Fail(view.status());
-    if (FancyOutput()) std::cout << "\x1b[H\x1b[2J";
-    std::cout << *view << (FancyOutput() ? "Ctrl-C ends this view, not the training\n" : "")
-              << std::flush;
+    std::cout << *view << std::flush;
     if (rounds == 0 || round + 1 < rounds) {
       std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
     }

@@ -80,7 +80,7 @@ ExitCode JoinNow(Given* g) {
 void TopOptions(CLI::App* top, Given* g) {
   top->add_option("--interval", g->interval_s, "Seconds between two refreshes")
       ->check(CLI::Range(0.1, 3600.0));
-  top->add_option("--rounds", g->rounds, "Refreshes before the end; 0: until Ctrl-C");
+  top->add_option("--rounds", g->rounds, "Refreshes before the end; 0: until q or Ctrl-C");
   Folder(top, g);
 }
 
@@ -186,11 +186,12 @@ std::vector<Verb> PeerVerbs() {
        "shoal status\nshoal status --json | jq .swarm.step",
        {kDaemonNotRunning}},
       {"top",
-       "Show the peer's status again and again until Ctrl-C",
+       "Watch this machine's peer on the whole terminal until q or Ctrl-C",
        TopOptions,
        [](Given* g) { return Top(g->peer, g->interval_s, g->rounds); },
        "shoal top\nshoal top --interval 5",
-       {kDaemonNotRunning}},
+       {kDaemonNotRunning},
+       "Arrows scroll. Where standard output is no terminal it prints what `shoal status` does."},
       {"pause",
        "Give this peer's stage back and rest until `shoal resume`",
        HandoverOptions,
