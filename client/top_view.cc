@@ -83,15 +83,19 @@ std::string RateLine(double rate, std::uint64_t cap, std::size_t columns) {
          " " + RateText(rate) + " of " + FormatRate(BitsPerSecond{cap});
 }
 
+std::string Megabits(const Json& link, const char* key) {
+  return Decimal("%.2f", Number(link, key) / 1e6);
+}
+
 void AddLinks(const Json& status, std::size_t columns, Lines* lines) {
   double up = 0, down = 0;
-  std::vector<Row> rows = {{"link", "peer", "up", "down", "ratio", "rtt"}};
+  std::vector<Row> rows = {{"link", "peer", "Mbit/s up", "down", "ratio", "rtt"}};
   for (const Json& link : List(status, "links")) {
     up += Number(link, "upBps");
     down += Number(link, "downBps");
-    rows.push_back({Clipped(Text(link, "channel"), 14), Clipped(Text(link, "name"), 12),
-                    At(link, "connected") == true ? RateText(Number(link, "upBps")) : "connecting",
-                    RateText(Number(link, "downBps")),
+    rows.push_back({Clipped(Text(link, "channel"), 14), Clipped(Text(link, "name"), 10),
+                    At(link, "connected") == true ? Megabits(link, "upBps") : "dialling",
+                    Megabits(link, "downBps"),
                     Number(link, "ratio") > 0 ? Decimal("%.1fx", Number(link, "ratio")) : "-",
                     Number(link, "rttMs") > 0 ? Decimal("%.0f ms", Number(link, "rttMs")) : "-"});
   }

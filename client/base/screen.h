@@ -30,8 +30,8 @@ class Screen {
   // Whether standard input and output are a terminal that has an alternate screen.
   static bool Available();
 
-  // From here on signals wait for a screen, in this thread and in those that it starts. To be called
-  // before there are others, which would be ended by them.
+  // From here on signals wait for a screen, in this thread and in those that it starts. To be
+  // called before there are others, which would be ended by them.
   static void HoldSignals();
 
   // Signals that end the program come as events. Needs HoldSignals.

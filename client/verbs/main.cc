@@ -4,9 +4,9 @@
 
 #include <string>
 
+#include "client/base/command_line.h"
 #include "client/base/paths.h"
 #include "client/base/programs.h"
-#include "client/command_line.h"
 #include "client/verbs/verb.h"
 #include "common/log.h"
 #include "common/version.h"

@@ -31,7 +31,7 @@ TEST(TopFrame, ShowsWhatMattersInSixtyColumns) {
   EXPECT_THAT(lines, Contains("loss      █▁ 3.2500"));
   EXPECT_THAT(lines, Contains("upload    [#####...............] 5 Mbit/s of 20 Mbit/s"));
   EXPECT_THAT(lines, Contains("download  2.5 Mbit/s, no cap"));
-  EXPECT_THAT(lines, Contains(StartsWith("boundary/1/0  a-cellar-wi>  5 Mbit/s")));
+  EXPECT_THAT(lines, Contains("boundary/1/0  a-cellar->  5.00       2.50  8.0x   12 ms"));
   EXPECT_THAT(lines, Contains("warning   the disk is slow and this text is longer than one"));
   EXPECT_THAT(lines, Contains("          line; buy another"));
   EXPECT_THAT(lines.back(), StartsWith("q quits"));

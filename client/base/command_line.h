@@ -1,7 +1,7 @@
 // A command line with commands, as all programs for people read it.
 
-#ifndef SHOAL_CLIENT_COMMAND_LINE_H_
-#define SHOAL_CLIENT_COMMAND_LINE_H_
+#ifndef SHOAL_CLIENT_BASE_COMMAND_LINE_H_
+#define SHOAL_CLIENT_BASE_COMMAND_LINE_H_
 
 #include <functional>
 
@@ -20,4 +20,4 @@ ExitCode RunCommandLine(CLI::App* app, int argc, char** argv, const std::functio
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_COMMAND_LINE_H_
+#endif  // SHOAL_CLIENT_BASE_COMMAND_LINE_H_

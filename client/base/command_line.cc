@@ -1,4 +1,4 @@
-#include "client/command_line.h"
+#include "client/base/command_line.h"
 
 #include <CLI/CLI.hpp>
 
