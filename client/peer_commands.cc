@@ -7,10 +7,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "client/base/process.h"
 #include "client/base/programs.h"
@@ -169,6 +172,21 @@ ExitCode PeerCommand(const Target& target, const std::string& name,
   return ExitCode::kOk;
 }
 
+namespace {
+
+void PrintLines(std::string_view text) {
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(std::string(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  const nlohmann::ordered_json json = {{"schemaVersion", 1}, {"lines", std::move(lines)}};
+  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace
+
 ExitCode Logs(const Target& target, int lines, bool follow) {
   const std::string path = target.directory + "/shoald.log";
   const Result<std::string> text = ReadFile(path, kLogBytesMax);
@@ -181,6 +199,10 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
   std::size_t begin = text->size();
   for (int seen = 0; begin > 0; --begin) {
     if ((*text)[begin - 1] == '\n' && begin != text->size() && ++seen == lines) break;
+  }
+  if (target.json) {
+    PrintLines(std::string_view(*text).substr(begin));
+    return ExitCode::kOk;
   }
   std::cout << std::string_view(*text).substr(begin) << std::flush;
   std::uintmax_t position = text->size();
@@ -201,7 +223,11 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
 ExitCode Health(const Target& target) {
   const Result<std::string> state = StateOf(target);
   if (!state.ok()) return NotRunning(target, state.status());
-  std::cout << *state << "\n";
+  if (target.json) {
+    std::cout << nlohmann::ordered_json{{"schemaVersion", 1}, {"state", *state}}.dump() << "\n";
+  } else {
+    std::cout << *state << "\n";
+  }
   return ExitCode::kOk;
 }
 

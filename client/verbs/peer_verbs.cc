@@ -125,8 +125,10 @@ ExitCode SetNow(Given* g) {
 void LogsOptions(CLI::App* logs, Given* g) {
   logs->add_option("-n,--lines", g->lines, "Number of lines, from the end")
       ->check(CLI::Range(1, 1000000));
-  logs->add_flag("-f,--follow", g->follow, "Keep printing new lines until Ctrl-C");
-  Folder(logs, g);
+  CLI::Option* follow =
+      logs->add_flag("-f,--follow", g->follow, "Keep printing new lines until Ctrl-C");
+  FolderAndJson(logs, g);
+  logs->get_option("--json")->excludes(follow);
 }
 
 void DropOptions(CLI::App* drop, Given* g) {
@@ -220,11 +222,11 @@ std::vector<Verb> PeerVerbs() {
        "Print shoald's log",
        LogsOptions,
        [](Given* g) { return Logs(g->peer, g->lines, g->follow); },
-       "shoal logs -n 200\nshoal logs --follow",
+       "shoal logs -n 200\nshoal logs --follow\nshoal logs --json",
        {kDaemonNotRunning}},
       {"health",
        "Exit with 0 if shoald answers (for health checks)",
-       Folder,
+       FolderAndJson,
        [](Given* g) { return Health(g->peer); },
        "shoal health",
        {kDaemonNotRunning}},
