@@ -124,6 +124,8 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
   return Fail(Exec(command));
 }
 
+bool PeerRuns(const Target& target) { return net::LocalStatus(Socket(target), kCallTimeout).ok(); }
+
 ExitCode PeerStatus(const Target& target) {
   const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
   if (!json.ok()) return NotRunning(target, json.status());

@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/process/descriptor_limit.h"
+#include "common/process/service_manager.h"
 #include "common/process/stop_signal.h"
 #include "common/process/waiting_threads.h"
 #include "common/trace.h"
@@ -35,7 +36,10 @@ shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
   }
   SHOAL_LOG(kInfo, "daemon", "started", {"peer", (*daemon)->id().ToShort()},
             {"status", "http://" + (*daemon)->status_address() + "/"});
+  TellReady();
+  (*daemon)->FeedWatchdog();
   const Status status = stop.Wait();
+  TellStopping();
   if (status.ok()) (*daemon)->HandOver();
   std::move(daemon).value().reset();
   if (!status.ok()) std::cerr << "shoald: " << status.message() << "\n";

@@ -81,7 +81,8 @@ void AddVerb(const Verb& verb, CLI::App* app, Given* given) {
 const std::vector<Verb>& AllVerbs() {
   static const std::vector<Verb> all = [] {
     std::vector<Verb> verbs;
-    for (auto part : {&LabVerbs, &PeerVerbs, &SwarmVerbs, &ModelVerbs, &ProgramVerbs}) {
+    for (auto part :
+         {&LabVerbs, &PeerVerbs, &SwarmVerbs, &MachineVerbs, &ModelVerbs, &ProgramVerbs}) {
       std::vector<Verb> rows = part();
       std::move(rows.begin(), rows.end(), std::back_inserter(verbs));
     }

@@ -14,6 +14,7 @@
 #include "client/chaos_options.h"
 #include "client/commands.h"
 #include "client/demo_options.h"
+#include "client/service/service.h"
 #include "common/exit_code.h"
 
 namespace CLI {
@@ -30,6 +31,7 @@ struct Given {
   ChaosOptions chaos;
   SwarmInitOptions init;
   SwarmRestoreOptions restore;
+  ServiceOptions service;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       shell, store_run;
@@ -38,7 +40,7 @@ struct Given {
   std::uint64_t last = 0;
   int lines = 50, rounds = 0;
   double interval_s = 1;
-  bool follow = false, json = false, no_start = false, store_all = false, now = false;
+  bool follow = false, json = false, no_start = false, yes = false, store_all = false, now = false;
   std::function<ExitCode()> run;  // of the verb that was given
 };
 
@@ -59,6 +61,7 @@ struct Verb {
 std::vector<Verb> LabVerbs();      // swarms on this machine
 std::vector<Verb> PeerVerbs();     // this machine's peer, and its delta store
 std::vector<Verb> SwarmVerbs();    // a run, on the scheduler's machine
+std::vector<Verb> MachineVerbs();  // shoald as a service, and the end of all
 std::vector<Verb> ModelVerbs();    // models and data
 std::vector<Verb> ProgramVerbs();  // help and the like
 

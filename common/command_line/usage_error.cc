@@ -41,7 +41,10 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   std::string command = app.get_name();
   const CLI::App* deepest = &app;
-  while (!deepest->get_subcommands().empty()) {
+  const auto lacks_command = [](const CLI::App* at) {
+    return at->get_require_subcommand_min() > 0 && !at->remaining(false).empty();
+  };
+  while (!deepest->get_subcommands().empty() && !lacks_command(deepest)) {
     deepest = deepest->get_subcommands().front();
     command += " " + deepest->get_name();
   }

@@ -18,6 +18,7 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/process/descriptor_limit.h"
+#include "common/process/service_manager.h"
 #include "common/process/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
@@ -303,7 +304,9 @@ ExitCode ServeReplicated(const Flags& flags, const RunConfig& config) {
   auto server = ReplicatedServer::Open(config, ReadStoreAccess(), std::move(handlers));
   if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
   Advise(config);
+  TellReady();
   const Status status = stop.Wait();
+  TellStopping();
   std::move(server).value().reset();
   return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }
@@ -319,7 +322,9 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
   }
   Advise((*server)->config());
   Greet(**server);
+  TellReady();
   const Status status = stop.Wait();
+  TellStopping();
   std::move(server).value().reset();
   return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }

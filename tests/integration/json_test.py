@@ -61,8 +61,10 @@ class JsonTest(harness.SwarmTest):
         described = harness.run_json("shoal", "--describe-command-line")
         return set(walk(described, [])) - NO_READS - OF_MODELS
 
-    def check(self, verb, fields, *flags):
-        out = harness.run("shoal", *verb.split(), *flags, "--json").stdout
+    def check(self, verb, fields, *flags, code=harness.OK):
+        done = harness.run("shoal", *verb.split(), *flags, "--json", check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        out = done.stdout
         pairs = json.loads(out, object_pairs_hook=lambda pairs: pairs)
         self.assertEqual(pairs[0][0], "schemaVersion", f"{verb}: {out[:80]}")
         self.assertIs(type(pairs[0][1]), int, verb)
@@ -73,6 +75,7 @@ class JsonTest(harness.SwarmTest):
     def test_every_read_has_its_documented_fields(self):
         self.seen = set()
         self.check("version", {"version"})
+        self.check("service status", {"installed", "unit", "state"}, code=harness.NOT_RUNNING)
         with Swarm(self.folder / "s", stages=2, steps=6, micro_batches=2,
                    data=harness.data(size=10_000), forward="aqsgd:bits=4") as swarm:
             swarm.start()
@@ -91,6 +94,7 @@ class JsonTest(harness.SwarmTest):
             self.check("swarm invite", {"message"}, *run)
             self.assertLess({"right", "members", "skipped"}, audit_fields())
             self.check("swarm audit", audit_fields(), *run)
+            self.check("uninstall", {"bytes", "files"}, *peer)
             self.check("swarm events", {"generations", "stepsLost", "secondsWithoutStep",
                                         "entries", "events"}, *run)
             swarm.stop()

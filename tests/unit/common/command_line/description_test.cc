@@ -83,6 +83,7 @@ TEST_F(Program, IsRefusedWhereItsJsonIsMalformed) {
 
 TEST_F(Program, SaysWhatIsWrongAndWasMeant) {
   EXPECT_EQ(ErrorOf("eta"), "there is no command 'eta'; did you mean 'eat'?; see `table --help`");
+  EXPECT_EQ(ErrorOf("eta eat"), ErrorOf("eta")) << "another command behind it";
   EXPECT_EQ(ErrorOf(""), "a command is missing; see `table --help`");
   EXPECT_EQ(ErrorOf("--hlep"),
             "there is no option '--hlep'; did you mean '--help'?; see `table --help`");
