@@ -40,7 +40,6 @@ std::string Line(const std::vector<std::string>& command) {
 
 bool HasManager(const ServiceOptions& options) {
   std::error_code error;
-  if (!options.root.empty()) return false;
   if (options.system) return fs::is_directory("/run/systemd/system", error);
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   return runtime != nullptr && fs::exists(std::string(runtime) + "/systemd/private", error);
@@ -67,7 +66,7 @@ Status CheckOurs(const std::string& path) {
 }
 
 Status CheckRoot(const ServiceOptions& options) {
-  if (!options.system || !options.root.empty() || ::geteuid() == 0) return Status::Ok();
+  if (!options.system || ::geteuid() == 0) return Status::Ok();
   return PermissionDenied(
       "--system changes the whole machine; run it with sudo, or without --system");
 }
@@ -83,7 +82,10 @@ bool IsInHome(const std::string& path) {
 Result<std::string> TextOf(const ServiceOptions& options) {
   UnitOptions unit;
   unit.system = options.system;
-  SHOAL_ASSIGN_OR_RETURN(unit.program, FindProgram("shoald"));
+  unit.program = options.program;
+  if (unit.program.empty()) {
+    SHOAL_ASSIGN_OR_RETURN(unit.program, FindProgram("shoald"));
+  }
   if (!options.directory.empty()) unit.directory = AbsolutePath(options.directory);
   if (!options.config.empty()) unit.config = AbsolutePath(options.config);
   for (const std::string& path : {unit.program, unit.config}) {
@@ -105,13 +107,13 @@ std::string ManagerState(const ServiceOptions& options) {
 }  // namespace
 
 std::string UnitPath(const ServiceOptions& options) {
-  if (options.system) return options.root + "/etc/systemd/system/" + kUnitName;
+  if (options.system) return std::string("/etc/systemd/system/") + kUnitName;
   const char* home = std::getenv("HOME");
   const char* config = std::getenv("XDG_CONFIG_HOME");
   const std::string base = config != nullptr && *config != '\0'
                                ? std::string(config)
                                : std::string(home == nullptr ? "" : home) + "/.config";
-  return options.root + base + "/systemd/user/" + kUnitName;
+  return base + "/systemd/user/" + kUnitName;
 }
 
 ExitCode ServiceInstall(const ServiceOptions& options) {

@@ -15,7 +15,7 @@ struct ServiceOptions {
   bool system = false;    // the machine's, as root; else the user's
   std::string directory;  // of shoald's state; empty: what it takes
   std::string config;     // its settings; may be empty
-  std::string root;       // of a tree that is not this machine's; files only
+  std::string program;    // full path of shoald; empty: beside this program
   bool json = false;
 };
 

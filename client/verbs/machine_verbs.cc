@@ -22,6 +22,10 @@ void UnitOptions(CLI::App* command, Given* g) {
                    "Folder of shoald's state; not given: that of `shoal join`, with --system "
                    "/var/lib/shoal")
       ->type_name(kFolderValue);
+  command
+      ->add_option("--program", g->service.program,
+                   "Full path of shoald; not given: that beside shoal")
+      ->type_name(kFileValue);
   command->add_option("--config", g->service.config, "Settings file of shoald")
       ->type_name(kFileValue);
 }
