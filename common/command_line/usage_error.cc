@@ -28,6 +28,19 @@ std::string ExtraWords(const CLI::App& command, const std::vector<std::string>& 
   return "'" + rest.front() + "' is one argument too many";
 }
 
+// "swarm export" for "export": the words of a command of a command that has exactly this name; ""
+// if none has, or several have.
+std::string PathBelow(const CLI::App& app, const std::string& name) {
+  std::string found;
+  for (const std::string& group : CommandsOf(app)) {
+    const std::vector<std::string> names = CommandsOf(*app.get_subcommand(group));
+    if (std::find(names.begin(), names.end(), name) == names.end()) continue;
+    if (!found.empty()) return "";
+    found = group + " " + name;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::string> CommandsOf(const CLI::App& app) {
@@ -56,8 +69,10 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
     } else if (rest.front().starts_with("-")) {
       what = ExtraWords(*deepest, rest);
     } else {
-      what = "there is no command '" + rest.front() + "'" +
-             DidYouMean(rest.front(), CommandsOf(*deepest));
+      what = "there is no command '" + rest.front() + "'";
+      const std::string below = PathBelow(*deepest, rest.front());
+      what += below.empty() ? DidYouMean(rest.front(), CommandsOf(*deepest))
+                            : "; did you mean '" + below + "'?";
     }
   } else if (!rest.empty()) {
     what = ExtraWords(*deepest, rest);

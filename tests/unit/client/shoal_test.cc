@@ -432,6 +432,38 @@ TEST(Doctor, WhatAPeerCannotReachIsBadAndNothingIsWell) {
   EXPECT_FALSE(Has(dialling, "health", Verdict::kGood));
 }
 
+TEST_F(Shoal, APeerInNoSwarmHasNothingToPause) {
+  fs::create_directories(At("state"));
+  const auto executor = NewThreadExecutor("peer");
+  net::LocalHandlers handlers;
+  handlers.on_status = [](const std::function<void(std::string)>& reply) {
+    reply(R"({"schemaVersion":2,"state":"idle"})");
+  };
+  std::vector<std::string> ordered;
+  handlers.on_command = [&ordered](const std::string& name,
+                                   const std::map<std::string, std::string>&,
+                                   const std::function<void(Result<net::CommandResult>)>& reply) {
+    ordered.push_back(name);
+    reply(InvalidArgument("that rate is nonsense"));
+  };
+  std::unique_ptr<net::LocalServer> server;
+  test_support::RunOn(executor.get(), [&] {
+    server = net::NewLocalServer(At("state/shoald.sock"), executor.get(), handlers).value();
+  });
+  for (const char* verb : {"pause", "resume"}) {
+    const Outcome run = Start(verb);
+    EXPECT_EQ(run.exit, 4) << verb;
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, HasSubstr("in no swarm"));
+  }
+  EXPECT_TRUE(ordered.empty());
+  const Outcome set = Start("set upload=5mbit");
+  EXPECT_EQ(set.exit, 2) << "what shoald finds wrong with an argument is wrong usage";
+  EXPECT_THAT(set.error, HasSubstr("that rate is nonsense"));
+  EXPECT_EQ(Start("health --json").out, "{\"schemaVersion\":1,\"state\":\"idle\"}\n");
+  test_support::RunOn(executor.get(), [&] { server.reset(); });
+}
+
 TEST_F(Shoal, PassesArgumentsOnToShoalRun) {
   const Outcome help = Start("eval --help");
   EXPECT_EQ(help.exit, 0) << help.error;

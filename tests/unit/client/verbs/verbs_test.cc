@@ -90,6 +90,8 @@ TEST_F(Shoal, SaysWhatWasProbablyMeant) {
   EXPECT_EQ(set.exit, 2);
   ExpectOneLine(set);
   EXPECT_THAT(set.error, HasSubstr("did you mean 'upload'?"));
+  EXPECT_THAT(Start("export --out x").error, HasSubstr("did you mean 'swarm export'?"));
+  EXPECT_THAT(Start("start").error, HasSubstr("did you mean 'swarm start'?"));
   EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
 }
 
