@@ -2,30 +2,12 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cerrno>
-#include <cstring>
-#include <iostream>
-
 #include "client/base/failure.h"
+#include "common/command_line/delivered.h"
 #include "common/command_line/description.h"
 #include "common/command_line/usage_error.h"
 
 namespace shoal::client {
-namespace {
-
-// A result that did not arrive, on a full disk for example, is a failure.
-ExitCode Delivered(ExitCode code) {
-  errno = 0;
-  std::cout.flush();
-  if (std::cout.good() || code != ExitCode::kOk) return code;
-  const int cause = errno;
-  return Fail(ExitCode::kFailure, std::string("standard output cannot be written") +
-                                      (cause == 0 ? "" : std::string(": ") + std::strerror(cause)) +
-                                      "; the command itself took effect");
-}
-
-}  // namespace
-
 ExitCode RunCommandLine(CLI::App* app, int argc, char** argv,
                         const std::function<ExitCode()>* run) {
   if (PrintedDescription(*app, {argv + 1, argv + argc})) return ExitCode::kOk;

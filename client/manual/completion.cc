@@ -71,6 +71,7 @@ const Option* PositionalOf(const Command& command) {
 
 std::vector<std::string> NamesOf(const std::vector<Command>& commands) {
   std::vector<std::string> names;
+  names.reserve(commands.size());
   for (const Command& command : commands) names.push_back(command.name);
   return names;
 }
@@ -81,6 +82,7 @@ std::vector<std::string> WordsOf(const Option& option, const Command& program,
   if (option.value == kVerbValue) return NamesOf(program.commands);
   if (option.value == kSettingValue) {
     std::vector<std::string> words;
+    words.reserve(settings.size());
     for (const std::string& setting : settings) words.push_back(setting + "=");
     return words;
   }

@@ -120,6 +120,7 @@ ExitCode Uninstall(const UninstallOptions& options, const std::function<bool()>&
         "; end it first with `shoal leave`, or `shoal service remove` where it is a service"));
   }
   std::vector<std::vector<std::string>> rows;
+  rows.reserve(found.size() + 1);
   for (const LeftBehind& left : found) {
     rows.push_back({FormatBytes(left.bytes), Printable(left.path)});
   }

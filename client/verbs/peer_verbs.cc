@@ -6,6 +6,7 @@
 #include "client/verbs/verb.h"
 #include "common/command_line/description.h"
 #include "common/units.h"
+#include "net/base/host_port.h"
 #include "net/control/live_settings.h"
 
 namespace shoal::client {
@@ -53,10 +54,10 @@ std::string WrongJoinOption(const Given& g) {
   }
   for (const auto& [flag, address] :
        {std::pair{"--listen", &g.listen}, {"--status-listen", &g.status_listen}}) {
-    if (address->empty() || address->rfind(':') != std::string::npos) continue;
-    const bool port = address->find_first_not_of("0123456789") == std::string::npos;
-    return std::string(flag) + ": '" + *address + "' has no " + (port ? "host" : "port") +
-           "; write for example " + (port ? "0.0.0.0:" + *address : *address + ":8791");
+    if (address->empty()) continue;
+    if (const auto parsed = net::ParseHostPort(*address); !parsed.ok()) {
+      return std::string(flag) + ": " + parsed.status().message();
+    }
   }
   return "";
 }

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "common/command_line/delivered.h"
 #include "common/command_line/description.h"
 #include "common/command_line/usage_error.h"
 #include "common/process/waiting_threads.h"
@@ -275,7 +276,9 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);
+    if (error.get_exit_code() == 0) {
+      return static_cast<int>(shoal::Delivered(static_cast<shoal::ExitCode>(app.exit(error))));
+    }
     std::fprintf(stderr, "shoal-run: %s\n", shoal::UsageError(app, error).c_str());
     return static_cast<int>(shoal::ExitCode::kUsage);
   }

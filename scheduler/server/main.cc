@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/delivered.h"
 #include "common/command_line/description.h"
 #include "common/command_line/usage_error.h"
 #include "common/exit_code.h"
@@ -363,11 +364,11 @@ ExitCode Main(int argc, char** argv) {
   SetThreadName("main");
   RaiseDescriptorLimit();
   Flags flags;
-  if (const auto code = ReadFlags(argc, argv, &flags)) return *code;
+  if (const auto code = ReadFlags(argc, argv, &flags)) return Delivered(*code);
   const auto level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
   SetLogLevel(*level);
-  if (flags.report()) return PrintReport(flags);
+  if (flags.report()) return Delivered(PrintReport(flags));
   if (!flags.restore.empty()) return Restore(flags);
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
@@ -377,7 +378,7 @@ ExitCode Main(int argc, char** argv) {
     }
     if (!flags.config.empty()) Advise(*config);
     std::cout << FormatRunConfig(*config);
-    return ExitCode::kOk;
+    return Delivered(ExitCode::kOk);
   }
   if (flags.print_size || flags.print_replica) {
     const auto needs = NeedsOf(flags);
@@ -386,7 +387,7 @@ ExitCode Main(int argc, char** argv) {
         flags.print_size ? DescribeSize(*config, *needs) : SuggestReplica(*config, *needs);
     if (!text.ok()) return Fail(ExitCodeForInput(text.status()), text.status().message());
     std::cout << *text << (flags.print_size ? "" : "\n");
-    return ExitCode::kOk;
+    return Delivered(ExitCode::kOk);
   }
   return config->etcd.empty() ? Serve(flags, *config) : ServeReplicated(flags, *config);
 }

@@ -95,6 +95,19 @@ TEST_F(Shoal, SaysWhatWasProbablyMeant) {
   EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
 }
 
+TEST_F(Shoal, WhatCannotBeWrittenIsAFailureOfEachProgram) {
+  for (const char* words :
+       {"shoal man", "shoald --help", "shoald --print-config", "shoald store --help",
+        "shoal-scheduler --help", "shoal-scheduler --print-config", "shoal-run --help",
+        "shoal-run prepare --help"}) {
+    const std::string command =
+        std::string(std::getenv("SHOAL_BIN")) + "/" + words + " >/dev/full 2>" + At("error");
+    EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1) << words;
+    EXPECT_THAT(ReadFile(At("error"), 1 << 20).value(),
+                HasSubstr("standard output cannot be written"));
+  }
+}
+
 TEST_F(Shoal, JoinSaysWhatANumberLacks) {
   const std::pair<const char*, const char*> wrong[] = {
       {"--upload 20", "20mbit"},
