@@ -86,6 +86,8 @@ class PackageTest(unittest.TestCase):
         for path in ("lib/systemd/system", "usr/lib/systemd/user"):
             unit = (self.root / path / "shoald.service").read_text()
             self.assertIn('ExecStart="/usr/bin/shoald"', unit)
+        scheduler = (self.root / "lib/systemd/system/shoal-scheduler@.service").read_text()
+        self.assertIn("ExecStart=/usr/bin/shoal-scheduler ", scheduler)
         for name in MANUAL:
             page = gzip.open(self.root / f"usr/share/man/man1/{name}.1.gz", "rt").read()
             self.assertIn(".SH SYNOPSIS\n", page)

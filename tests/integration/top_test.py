@@ -152,6 +152,20 @@ class TopTest(unittest.TestCase):
             self.assertEqual(os.WTERMSIG(terminal.status), number)
             self.assert_restored(terminal)
 
+    def test_gives_the_terminal_back_while_it_is_stopped(self):
+        terminal = self.top()
+        terminal.type(b"\x1a")  # Ctrl-Z
+        pid, status = os.waitpid(terminal.pid, os.WUNTRACED)
+        self.assertTrue(os.WIFSTOPPED(status))
+        terminal.read()
+        self.assert_restored(terminal)
+        os.kill(pid, signal.SIGCONT)
+        wait_for(lambda: terminal.read().count(ENTER) == 2, 20, "it goes on")
+        terminal.type(b"q")
+        self.assertEqual(terminal.ended(), 0)
+        self.assertEqual(termios.tcgetattr(terminal.slave), terminal.before)
+        self.assertTrue(terminal.output.endswith(SHOW_CURSOR + LEAVE))
+
     def test_no_colours_and_only_ascii_where_asked(self):
         terminal = self.top(NO_COLOR="1", LANG="C")
         self.assertNotRegex(terminal.output, rb"\x1b\[[0-9;]*m")
