@@ -14,9 +14,10 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     const std::string alone(text.substr(colon == 0 ? 1 : 0));
     if (alone.empty()) return wrong();
     const bool port = alone.find_first_not_of("0123456789") == std::string::npos;
-    return InvalidArgument("'" + std::string(text) + "' has no " +
-                           (port ? "host; write for example 0.0.0.0:" + alone
-                                 : "port; write for example " + alone + ":8790"));
+    return InvalidArgument(
+        "'" + std::string(text) + "' has no " +
+        (port ? "host, and must be host:port; write for example 0.0.0.0:" + alone
+              : "port, and must be host:port; write for example " + alone + ":8790"));
   }
   std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);

@@ -111,7 +111,8 @@ TEST_F(Shoal, WhatCannotBeWrittenIsAFailureOfEachProgram) {
 TEST_F(Shoal, JoinSaysWhatANumberLacks) {
   const std::pair<const char*, const char*> wrong[] = {
       {"--upload 20", "20mbit"},
-      {"--listen 8782", "'8782' has no host; write for example 0.0.0.0:8782"},
+      {"--listen 8782",
+       "'8782' has no host, and must be host:port; write for example 0.0.0.0:8782"},
       {"--listen attic", "'attic' has no port"},
       {"--status-listen 8790", "has no host"}};
   for (const auto& [arguments, said] : wrong) {
