@@ -8,7 +8,7 @@
 
 #include "bench/bench_pipeline.h"
 #include "bench/bench_switch.h"
-#include "client/command_line.h"
+#include "client/base/command_line.h"
 #include "common/log.h"
 #include "common/version.h"
 

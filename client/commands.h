@@ -25,6 +25,8 @@ struct Target {
 // `daemon_options`: --flag and value in turn.
 ExitCode Join(const Target& target, const std::string& invite, bool start_daemon,
               const std::vector<std::string>& daemon_options);
+// Whether shoald answers.
+bool PeerRuns(const Target& target);
 ExitCode PeerStatus(const Target& target);
 ExitCode Top(const Target& target, double interval_s, int rounds);
 ExitCode PeerCommand(const Target& target, const std::string& name,

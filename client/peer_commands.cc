@@ -7,16 +7,20 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "client/base/process.h"
 #include "client/base/programs.h"
-#include "client/base/terminal.h"
+#include "client/base/screen.h"
 #include "client/commands.h"
 #include "client/status_view.h"
+#include "client/top.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "common/regular_file.h"
@@ -29,6 +33,8 @@ namespace shoal::client {
 namespace {
 
 constexpr Duration kCallTimeout = std::chrono::seconds(5);
+// While the daemon does not answer no key is read.
+constexpr Duration kScreenTimeout = std::chrono::seconds(2);
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
 
@@ -39,6 +45,21 @@ ExitCode NotRunning(const Target& target, const Status& status) {
   return Fail(ExitCode::kDaemonNotRunning,
               "no shoald runs in " + target.directory +
                   "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
+}
+
+Result<std::string> StateOf(const Target& target) {
+  SHOAL_ASSIGN_OR_RETURN(const std::string json, net::LocalStatus(Socket(target), kCallTimeout));
+  const auto status = ParseJson<nlohmann::json>(json);
+  if (!status.is_object() || !status.contains("state") || !status["state"].is_string()) {
+    return DataLoss("the daemon's status is not a JSON object with a state");
+  }
+  return status["state"].get<std::string>();
+}
+
+// Of a peer that runs and was told of no swarm, or has left it.
+bool IsIdle(const Target& target) {
+  const Result<std::string> state = StateOf(target);
+  return state.ok() && *state == "idle";
 }
 
 // Lines until they make a whole invite, or the end: at a terminal nobody has to type Ctrl-D.
@@ -103,6 +124,8 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
   return Fail(Exec(command));
 }
 
+bool PeerRuns(const Target& target) { return net::LocalStatus(Socket(target), kCallTimeout).ok(); }
+
 ExitCode PeerStatus(const Target& target) {
   const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
   if (!json.ok()) return NotRunning(target, json.status());
@@ -117,14 +140,18 @@ ExitCode PeerStatus(const Target& target) {
 }
 
 ExitCode Top(const Target& target, double interval_s, int rounds) {
+  const auto ask = [&target] { return net::LocalStatus(Socket(target), kScreenTimeout); };
+  if (Screen::Available()) {
+    Screen::HoldSignals();  // the first call starts threads
+    if (const auto json = ask(); !json.ok()) return NotRunning(target, json.status());
+    return WatchOnScreen(ask, interval_s, rounds);
+  }
   for (int round = 0; rounds == 0 || round < rounds; ++round) {
-    const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
+    const Result<std::string> json = ask();
     if (!json.ok()) return NotRunning(target, json.status());
     const Result<std::string> view = PeerView(*json);
     if (!view.ok()) return Fail(view.status());
-    if (FancyOutput()) std::cout << "\x1b[H\x1b[2J";
-    std::cout << *view << (FancyOutput() ? "Ctrl-C ends this view, not the training\n" : "")
-              << std::flush;
+    std::cout << *view << std::flush;
     if (rounds == 0 || round + 1 < rounds) {
       std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
     }
@@ -134,7 +161,14 @@ ExitCode Top(const Target& target, double interval_s, int rounds) {
 
 ExitCode PeerCommand(const Target& target, const std::string& name,
                      const std::map<std::string, std::string>& arguments) {
+  if ((name == "pause" || name == "resume") && IsIdle(target)) {
+    return Fail(ExitCode::kNotMember,
+                "this peer is in no swarm; join one with `shoal join INVITE --no-start`");
+  }
   const auto reply = net::LocalCommand(Socket(target), name, arguments, kCallTimeout);
+  if (reply.status().code() == StatusCode::kInvalidArgument) {
+    return Fail(ExitCode::kUsage, reply.status().message());
+  }
   if (!reply.ok()) return NotRunning(target, reply.status());
   std::cout << reply->message << "\n";
   return ExitCode::kOk;
@@ -149,6 +183,21 @@ ExitCode Stats(const Target& target) {
   return ExitCode::kOk;
 }
 
+namespace {
+
+void PrintLines(std::string_view text) {
+  nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    lines.push_back(std::string(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  const nlohmann::ordered_json json = {{"schemaVersion", 1}, {"lines", std::move(lines)}};
+  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+}  // namespace
+
 ExitCode Logs(const Target& target, int lines, bool follow) {
   const std::string path = target.directory + "/shoald.log";
   const Result<std::string> text = ReadFile(path, kLogBytesMax);
@@ -161,6 +210,10 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
   std::size_t begin = text->size();
   for (int seen = 0; begin > 0; --begin) {
     if ((*text)[begin - 1] == '\n' && begin != text->size() && ++seen == lines) break;
+  }
+  if (target.json) {
+    PrintLines(std::string_view(*text).substr(begin));
+    return ExitCode::kOk;
   }
   std::cout << std::string_view(*text).substr(begin) << std::flush;
   std::uintmax_t position = text->size();
@@ -179,13 +232,13 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
 }
 
 ExitCode Health(const Target& target) {
-  const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);
-  if (!json.ok()) return NotRunning(target, json.status());
-  const auto status = ParseJson<nlohmann::json>(*json);
-  if (!status.is_object() || !status.contains("state")) {
-    return Fail(DataLoss("the daemon's status is not a JSON object"));
+  const Result<std::string> state = StateOf(target);
+  if (!state.ok()) return NotRunning(target, state.status());
+  if (target.json) {
+    std::cout << nlohmann::ordered_json{{"schemaVersion", 1}, {"state", *state}}.dump() << "\n";
+  } else {
+    std::cout << *state << "\n";
   }
-  std::cout << status["state"].get<std::string>() << "\n";
   return ExitCode::kOk;
 }
 

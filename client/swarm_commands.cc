@@ -170,6 +170,9 @@ ExitCode SwarmCommand(const Target& target, const std::string& name,
   if (!reply.ok()) return NotRunning(target, reply.status());
   if (target.json && !reply->json.empty()) {
     std::cout << reply->json << "\n";
+  } else if (target.json) {
+    const nlohmann::ordered_json json = {{"schemaVersion", 1}, {"message", reply->message}};
+    std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else {
     std::cout << reply->message << "\n";
   }

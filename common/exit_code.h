@@ -12,6 +12,8 @@ enum class ExitCode : int {
   kFailure = 1,
   kUsage = 2,
   kDaemonNotRunning = 3,
+  kNotMember = 4,  // of a swarm
+  kUnreachable = 69,
   kPermission = 77,
   kBadConfig = 78,
 };

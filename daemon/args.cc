@@ -7,6 +7,8 @@
 #include <iostream>
 #include <string_view>
 
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
@@ -26,31 +28,44 @@ struct Flags {
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
-  app->add_option("--config", flags->config, "Settings file (TOML)")->envname("SHOAL_CONFIG");
-  app->add_option("--join", flags->join, "Invite line, or file:PATH")->envname("SHOAL_INVITE");
+  app->add_option("--config", flags->config, "Settings file (TOML)")
+      ->type_name(kFileValue)
+      ->envname("SHOAL_CONFIG");
+  app->add_option("--join", flags->join, "Invite line, or file:PATH")
+      ->type_name("INVITE")
+      ->envname("SHOAL_INVITE");
   app->add_option("--dir", flags->directory,
                   "Folder of identity, delta store, checkpoints and cache")
+      ->type_name(kFolderValue)
       ->envname("SHOAL_DIR");
   app->add_option("--name", flags->name, "Name of this peer, shown to the organiser")
+      ->type_name("NAME")
       ->envname("SHOAL_NAME");
   app->add_option("--listen", flags->listen,
                   "host:port where neighbours connect; port 0: any free one")
+      ->type_name("HOST:PORT")
       ->envname("SHOAL_LISTEN");
   app->add_option("--advertise", flags->advertise, "Host or host:port that neighbours can reach")
+      ->type_name("HOST")
       ->envname("SHOAL_ADVERTISE");
   app->add_option("--upload", flags->upload, "Cap on uploads, like 20mbit")
+      ->type_name("RATE")
       ->envname("SHOAL_UPLOAD");
   app->add_option("--download", flags->download, "Cap on downloads, like 80mbit")
+      ->type_name("RATE")
       ->envname("SHOAL_DOWNLOAD");
   app->add_option("--device", flags->device, "Device of the model: cpu, cuda, cuda:N or auto")
+      ->type_name("DEVICE")
       ->envname("SHOAL_DEVICE");
   app->add_option("--device-memory", flags->device_memory,
                   "Most memory of the device for the model, like 10GiB")
+      ->type_name("SIZE")
       ->envname("SHOAL_DEVICE_MEMORY");
   app->add_option("--on-battery", flags->on_battery, "On battery: pause or train");
   app->add_option("--threads", flags->threads, "Threads of the model; 0: one per core")
       ->envname("SHOAL_THREADS");
   app->add_option("--status-listen", flags->status_listen, "host:port of status page and metrics")
+      ->type_name("HOST:PORT")
       ->envname("SHOAL_STATUS_LISTEN");
   app->add_flag("--status-allow-remote", flags->status_allow_remote,
                 "Let --status-listen be an address other than loopback")
@@ -59,7 +74,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "Level of the log: trace, debug, info, warning, error or off")
       ->envname("SHOAL_LOG_LEVEL");
   app->add_option("--trace", flags->trace,
-                  "File for a trace of micro-batches (Perfetto), written when shoald stops");
+                  "File for a trace of micro-batches (Perfetto), written when shoald stops")
+      ->type_name(kFileValue);
   app->add_option("--synthetic-stage", flags->synthetic,
                   "File with the times that a stage waits instead of computing (benches)")
       ->group("");  // not for people
@@ -125,16 +141,22 @@ bool Typed(int argc, char** argv, const std::string& flag) {
 }  // namespace
 
 std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
-  CLI::App app{"shoald: hosts one stage of a model that a swarm trains together"};
+  CLI::App app{"shoald: hosts one stage of a model that a swarm trains together", "shoald"};
   app.set_version_flag("--version", std::string("shoald ") + kVersion);
   Flags flags;
   AddFlags(&app, &flags);
-  app.footer("Settings in the file of --config (--print-config prints it, with the values):\n" +
-             DescribeSettings());
+  app.footer(
+      "Examples:\n  shoald --join file:invite.txt --upload 20mbit\n  shoald --config shoald.toml\n"
+      "Exit code: 0 told to stop; 1 failed; 2 wrong usage; 77 not permitted; 78 wrong settings\n\n"
+      "Settings in the file of --config (--print-config prints it, with the values):\n" +
+      DescribeSettings());
+  if (PrintedDescription(app, {argv + 1, argv + argc})) return std::nullopt;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    *exit_code = app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error), std::nullopt;
+    std::cerr << "shoald: " << UsageError(app, error) << "\n";
+    *exit_code = ExitCode::kUsage;
     return std::nullopt;
   }
   Args args;

@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 #include <nlohmann/json.hpp>
 
+#include "common/command_line/spelling.h"
 #include "common/log.h"
 #include "common/nesting.h"
 #include "daemon/terms/term_settings.h"
@@ -304,6 +305,14 @@ std::string Allowed(std::string_view section) {
   return list;
 }
 
+std::vector<std::string> NamesIn(std::string_view section) {
+  std::vector<std::string> names;
+  for (const Key& key : Keys()) {
+    if (section == key.section) names.emplace_back(key.name);
+  }
+  return names;
+}
+
 Status ReadSection(const std::string& section, const toml::table& table, const std::string& name,
                    DaemonConfig* config) {
   for (const auto& [key_text, node] : table) {
@@ -314,7 +323,8 @@ Status ReadSection(const std::string& section, const toml::table& table, const s
     }
     if (found == nullptr) {
       return At(node, name,
-                "unknown key '" + key_name + "' in [" + section + "]; known: " + Allowed(section));
+                "unknown key '" + key_name + "' in [" + section + "]" +
+                    DidYouMean(key_name, NamesIn(section)) + "; known: " + Allowed(section));
     }
     Status status = found->read(node, config);
     if (status.ok() && found->check) status = found->check(*config);

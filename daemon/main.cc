@@ -4,8 +4,10 @@
 #include <cstring>
 #include <iostream>
 
+#include "common/command_line/delivered.h"
 #include "common/log.h"
 #include "common/process/descriptor_limit.h"
+#include "common/process/service_manager.h"
 #include "common/process/stop_signal.h"
 #include "common/process/waiting_threads.h"
 #include "common/trace.h"
@@ -35,7 +37,10 @@ shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
   }
   SHOAL_LOG(kInfo, "daemon", "started", {"peer", (*daemon)->id().ToShort()},
             {"status", "http://" + (*daemon)->status_address() + "/"});
+  TellReady();
+  (*daemon)->FeedWatchdog();
   const Status status = stop.Wait();
+  TellStopping();
   if (status.ok()) (*daemon)->HandOver();
   std::move(daemon).value().reset();
   if (!status.ok()) std::cerr << "shoald: " << status.message() << "\n";
@@ -50,24 +55,24 @@ int main(int argc, char** argv) {
   SetThreadName("main");
   RaiseDescriptorLimit();
   if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
-    return static_cast<int>(daemon::RunStoreTool(argc - 2, argv + 2));
+    return static_cast<int>(Delivered(daemon::RunStoreTool(argc - 2, argv + 2)));
   }
   if (argc > 1 && std::strcmp(argv[1], "simulate") == 0) {
-    return static_cast<int>(daemon::RunSimulate(argc - 2, argv + 2));
+    return static_cast<int>(Delivered(daemon::RunSimulate(argc - 2, argv + 2)));
   }
   if (argc > 1 && std::strcmp(argv[1], "churn") == 0) {
-    return static_cast<int>(daemon::RunChurn(argc - 2, argv + 2));
+    return static_cast<int>(Delivered(daemon::RunChurn(argc - 2, argv + 2)));
   }
   ExitCode exit_code = ExitCode::kOk;
   const auto args = daemon::ReadArgs(argc, argv, &exit_code);
-  if (!args) return static_cast<int>(exit_code);
+  if (!args) return static_cast<int>(Delivered(exit_code));
   if (args->print_config) {
     std::cout << daemon::FormatConfig(args->config);
-    return 0;
+    return static_cast<int>(Delivered(ExitCode::kOk));
   }
   if (args->print_devices) {
     std::cout << daemon::DevicesJson(args->config) << "\n";
-    return 0;
+    return static_cast<int>(Delivered(ExitCode::kOk));
   }
   if (!args->config.trace_file.empty()) StartTrace(kTraceEventsMax);
   exit_code = Run(args->config);

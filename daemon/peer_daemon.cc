@@ -5,12 +5,14 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <optional>
 #include <utility>
 
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/process/machine_memory.h"
+#include "common/process/service_manager.h"
 #include "common/units.h"
 #include "model/torch_device.h"
 #include "net/links/grpc_link_hub.h"
@@ -201,6 +203,15 @@ PeerDaemon::~PeerDaemon() {
   }
   store_.reset();
   control_.reset();
+}
+
+void PeerDaemon::FeedWatchdog() {
+  const std::optional<Duration> interval = WatchdogInterval();
+  if (!interval) return;
+  control_->PostAfter("daemon.watchdog", *interval, [this] {
+    TellAlive();
+    FeedWatchdog();
+  });
 }
 
 void PeerDaemon::HandOver() {

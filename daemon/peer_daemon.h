@@ -38,6 +38,10 @@ class PeerDaemon {
   // Before that: lets the run save its steps first, if this peer trains; waits some seconds for it.
   void HandOver();
 
+  // From now on, as long as the control thread works, the service manager is told that it does.
+  // Thread: any.
+  void FeedWatchdog();
+
   // Constant.
   std::string status_address() const;  // host:port of the status page
   const PeerId& id() const { return identity_->id; }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/command_line/usage_error.h"
 #include "common/log.h"
 #include "daemon/config.h"
 #include "storage/checkpoints/checkpoint_store.h"
@@ -196,7 +197,7 @@ ExitCode RunStoreTool(int argc, const char* const* argv) {
       app.exit(error);
       return ExitCode::kOk;
     }
-    std::cerr << "shoal: " << error.what() << "; see `shoal store --help`\n";
+    std::cerr << "shoal: " << UsageError(app, error) << "\n";
     return ExitCode::kUsage;
   }
   if (request.directory.empty()) {

@@ -104,6 +104,53 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string Clipped(std::string_view text, std::size_t cells) {
+  if (Width(text) <= cells) return std::string(text);
+  std::string result;
+  std::size_t used = 0;
+  bool coloured = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b') {
+      const std::size_t end = std::min(text.find('m', i), text.size() - 1);
+      result += text.substr(i, end - i + 1);
+      coloured = true;
+      i = end;
+      continue;
+    }
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80 && ++used >= cells) break;
+    result += text[i];
+  }
+  if (cells > 0) result += '>';
+  return result + (coloured ? "\x1b[0m" : "");
+}
+
+bool ShowsUtf8() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') continue;
+    const std::string_view locale(value);
+    return locale.ends_with("UTF-8") || locale.ends_with("utf8") || locale.ends_with("utf-8");
+  }
+  return false;
+}
+
+std::string ToAscii(std::string_view text) {
+  static constexpr std::string_view kCurve = "__--==##";
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (byte < 0x80) {
+      result += text[i];
+    } else if ((byte & 0xc0) != 0x80) {
+      // Blocks of a curve are e2 96 81 to e2 96 88.
+      const bool block = text.substr(i, 2) == "\xe2\x96" && i + 2 < text.size();
+      const auto height = block ? static_cast<unsigned char>(text[i + 2]) - 0x81u : 8u;
+      result += height < kCurve.size() ? kCurve[height] : '?';
+    }
+  }
+  return result;
+}
+
 std::string Bar(double fraction, int width) {
   const int full = static_cast<int>(std::lround(std::clamp(fraction, 0.0, 1.0) * width));
   return "[" + std::string(static_cast<std::size_t>(full), '#') +

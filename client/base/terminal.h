@@ -25,6 +25,15 @@ std::string Printable(std::string_view text);
 // Columns padded to their widest cell (colour codes do not count), two spaces between.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
+// At most `cells` wide: colour codes take none and stay, the last letter that fits becomes '>'
+// where something is cut off.
+std::string Clipped(std::string_view text, std::size_t cells);
+
+// Whether the locale's characters are those of UTF-8.
+bool ShowsUtf8();
+// A text of ASCII alone: curves of Sparkline are drawn in it, other characters become '?'.
+std::string ToAscii(std::string_view text);
+
 // "[#####.....]" of `width` cells.
 std::string Bar(double fraction, int width);
 

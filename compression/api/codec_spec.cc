@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "common/command_line/spelling.h"
+
 namespace shoal::compression {
 namespace {
 
@@ -94,8 +96,9 @@ Result<CodecSpec> ParseCodecSpec(std::string_view text, char separator, std::str
 Status CheckKeys(const CodecSpec& spec, std::span<const std::string_view> allowed) {
   for (const auto& [key, value] : spec.options) {
     if (std::find(allowed.begin(), allowed.end(), key) != allowed.end()) continue;
-    return SpecError(spec, "unknown option '" + std::string(key) + "'; " + std::string(spec.name) +
-                               " knows " + Join(allowed));
+    return SpecError(spec, "unknown option '" + std::string(key) + "'" +
+                               DidYouMean(key, {allowed.begin(), allowed.end()}) + "; " +
+                               std::string(spec.name) + " knows " + Join(allowed));
   }
   return Status::Ok();
 }

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "common/command_line/spelling.h"
 #include "compression/codecs/aqsgd/aqsgd_codec.h"
 #include "compression/codecs/cocktail_codec.h"
 #include "compression/codecs/codec_options.h"
@@ -61,6 +63,12 @@ std::string KnownCodecs() {
   return text + "; +zstd or +rans behind " + Listed(coded) +
          " adds an entropy coder; feedback=on in " + Listed(fed_back) +
          " is error feedback for gradients";
+}
+
+std::vector<std::string> CodecNames() {
+  std::vector<std::string> names;
+  for (const Entry of : kEntries) names.emplace_back(of().name);
+  return names;
 }
 
 Status CheckOptions(const CodecEntry& entry, const CodecSpec& spec) {
@@ -154,8 +162,9 @@ Result<ParsedCodec> ParseCodec(std::string_view text, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(parsed.spec, ParseCodecSpec(text, ','));
   parsed.entry = FindCodec(parsed.spec.name);
   if (parsed.entry == nullptr) {
-    return SpecError(parsed.spec, "unknown codec '" + std::string(parsed.spec.name) +
-                                      "'; known are " + KnownCodecs());
+    return SpecError(parsed.spec, "unknown codec '" + std::string(parsed.spec.name) + "'" +
+                                      DidYouMean(parsed.spec.name, CodecNames()) + "; known are " +
+                                      KnownCodecs());
   }
   SHOAL_ASSIGN_OR_RETURN(parsed.feedback, TakeFeedback(*parsed.entry, &parsed.spec));
   SHOAL_RETURN_IF_ERROR(CheckOptions(*parsed.entry, parsed.spec));

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/units.h"
@@ -46,7 +48,8 @@ struct Asked {
 
 void AddOptions(CLI::App* app, Asked* asked) {
   ChurnSettings& s = asked->settings;
-  CLI::Option* trace = app->add_option("--trace", asked->trace, "File to replay");
+  CLI::Option* trace =
+      app->add_option("--trace", asked->trace, "File to replay")->type_name(kFileValue);
   CLI::Option* kill =
       app->add_option("--kill-every", asked->kill_every,
                       "Instead of a file: one of the machines dies so often, after 30 minutes");
@@ -182,13 +185,15 @@ ExitCode RunChurn(int argc, const char* const* argv) {
   app.footer(kFooter);
   Asked asked;
   AddOptions(&app, &asked);
+  if (PrintedDescription(app, {argv, argv + argc})) return ExitCode::kOk;
   try {
     std::vector<std::string> arguments(argv, argv + argc);
     std::reverse(arguments.begin(), arguments.end());
     app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error), ExitCode::kOk;
-    return Fail(ExitCode::kUsage, InvalidArgument(error.what()));
+    std::cerr << "shoal bench churn: " << UsageError(app, error) << "\n";
+    return ExitCode::kUsage;
   }
   const Result<ChurnTrace> trace = Prepare(&asked);
   if (!trace.ok()) return Fail(ExitCode::kUsage, trace.status());

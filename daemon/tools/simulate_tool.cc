@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/command_line/usage_error.h"
 #include "pipeline/core/step_simulation.h"
 
 namespace shoal::daemon {
@@ -20,7 +21,9 @@ std::optional<ExitCode> Parse(CLI::App* app, int argc, const char* const* argv) 
     std::reverse(arguments.begin(), arguments.end());
     app->parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) return app->exit(error), ExitCode::kOk;
+    std::cerr << "shoald: " << UsageError(*app, error) << "\n";
+    return ExitCode::kUsage;
   }
   return std::nullopt;
 }

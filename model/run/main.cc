@@ -1,10 +1,12 @@
 // shoal-run: evaluates, samples from, makes and converts model directories.
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 #include <cstdio>
 #include <string>
 
+#include "common/command_line/delivered.h"
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 #include "common/process/waiting_threads.h"
 #include "common/version.h"
 #include "model/init_weights.h"
@@ -15,6 +17,9 @@ namespace {
 using shoal::model::RunOptions;
 using shoal::model::RunResult;
 
+constexpr const char* kExits =
+    "Exit code: 0 done; 1 failed; 2 wrong usage; 78 model or data cannot be read or do not fit";
+
 struct InitOptions {
   std::string config;
   std::string output;
@@ -22,11 +27,15 @@ struct InitOptions {
 };
 
 void AddRunOptions(CLI::App* command, RunOptions* options) {
-  command->add_option("--model", options->model, "Hugging Face model directory")->required();
-  command->add_option("--adapter", options->adapter,
-                      "adapter of that model: a folder as PEFT or shoal swarm export saves it");
-  command->add_option("--device", options->device,
-                      "device of the model: cpu, cuda, cuda:N or auto");
+  command->add_option("--model", options->model, "Hugging Face model directory")
+      ->type_name(shoal::kFolderValue)
+      ->required();
+  command
+      ->add_option("--adapter", options->adapter,
+                   "adapter of that model: a folder as PEFT or shoal swarm export saves it")
+      ->type_name(shoal::kFolderValue);
+  command->add_option("--device", options->device, "device of the model: cpu, cuda, cuda:N or auto")
+      ->type_name("DEVICE");
   command
       ->add_option("--compute", options->compute,
                    "number format of the layers' arithmetic: fp32 or bf16")
@@ -54,7 +63,8 @@ CLI::App* AddEval(CLI::App* app, EvalCommand* options) {
       "answers are exactly right");
   AddRunOptions(command, &options->rows.run);
   CLI::Option* data =
-      command->add_option("--data", options->rows.data, "file made by shoal prepare");
+      command->add_option("--data", options->rows.data, "file made by shoal prepare")
+          ->type_name(shoal::kFileValue);
   command->add_option("--split", options->rows.split, "rows to evaluate: validation or train")
       ->check(CLI::IsMember({"validation", "train"}))
       ->needs(data);
@@ -64,9 +74,11 @@ CLI::App* AddEval(CLI::App* app, EvalCommand* options) {
   command
       ->add_option("--max-rows", options->rows.max_rows, "evaluate only the first N rows; 0: all")
       ->needs(data);
-  CLI::Option* answers = command->add_option(
-      "--answers", options->answers.answers,
-      "JSON lines of objects with \"prompt\" and \"answer\", in place of --data");
+  CLI::Option* answers =
+      command
+          ->add_option("--answers", options->answers.answers,
+                       "JSON lines of objects with \"prompt\" and \"answer\", in place of --data")
+          ->type_name(shoal::kFileValue);
   answers->excludes(data);
   command
       ->add_option("--tokens", options->answers.tokens,
@@ -81,6 +93,10 @@ CLI::App* AddEval(CLI::App* app, EvalCommand* options) {
     if (data->count() + answers->count() > 0) return;
     throw CLI::ValidationError("one of --data and --answers is needed");
   });
+  command->footer(
+      std::string("Examples:\n  shoal eval --model ./tuned --data corpus.shoal\n  shoal eval "
+                  "--model ./tuned --answers questions.jsonl --chat --show\n") +
+      kExits);
   return command;
 }
 
@@ -104,6 +120,10 @@ CLI::App* AddGenerate(CLI::App* app, shoal::model::GenerateOptions* options) {
   AddRunOptions(command, &options->run);
   command->add_option("--prompt,prompt", options->prompt, "text to continue")->required();
   AddSamplingOptions(command, &options->sampling);
+  command->footer(
+      std::string("Examples:\n  shoal try --model ./tuned \"Once upon a time\"\n  shoal try "
+                  "--model ./llama --adapter ./adapter \"Hello\" --tokens 50\n") +
+      kExits);
   return command;
 }
 
@@ -116,6 +136,9 @@ CLI::App* AddChat(CLI::App* app, shoal::model::ChatCommand* options) {
       "--message", options->message, "answer this message and end, in place of a conversation");
   command->get_option("--json")->needs(message);
   AddSamplingOptions(command, &options->sampling);
+  command->footer(std::string("Examples:\n  shoal chat --model ./tuned\n  shoal chat --model "
+                              "./tuned --message \"Who are you?\" --json\n") +
+                  kExits);
   return command;
 }
 
@@ -123,6 +146,9 @@ CLI::App* AddLogits(CLI::App* app, shoal::model::LogitsOptions* options) {
   CLI::App* command = app->add_subcommand("logits", "ids of a text and logits at each position");
   AddRunOptions(command, &options->run);
   command->add_option("--text", options->text, "text to compute logits for")->required();
+  command->footer(
+      std::string("Examples:\n  shoal-run logits --model ./tuned --text \"Hello\" --json\n") +
+      kExits);
   return command;
 }
 
@@ -132,9 +158,15 @@ CLI::App* AddInit(CLI::App* app, InitOptions* options) {
       ->add_option("--config", options->config,
                    "config.json; tokenizer files beside it are "
                    "copied")
+      ->type_name(shoal::kFileValue)
       ->required();
-  command->add_option("--out", options->output, "model directory to make")->required();
+  command->add_option("--out", options->output, "model directory to make")
+      ->type_name(shoal::kFolderValue)
+      ->required();
   command->add_option("--seed", options->seed, "seed of the weights");
+  command->footer(
+      std::string("Examples:\n  shoal init-model --config ./small/config.json --out ./fresh\n") +
+      kExits);
   return command;
 }
 
@@ -145,6 +177,7 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   prepare
       ->add_option("--tokenizer", options.tokenizer_directory,
                    "folder of the tokenizer's files; the model's, for its chat template")
+      ->type_name(shoal::kFolderValue)
       ->required();
   prepare
       ->add_option(
@@ -153,15 +186,20 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
           "\"messages\" (each with role and content), \"conversations\" (ShareGPT: from "
           "and value), \"prompt\" and \"completion\", or "
           "\"text\" and \"label\", perhaps with \"text_pair\"; CSV and TSV of labelled texts")
+      ->type_name(shoal::kFileValue)
       ->required();
-  prepare->add_option("--validation", options.validation_files,
-                      "held-out text files, in the same formats");
+  prepare
+      ->add_option("--validation", options.validation_files,
+                   "held-out text files, in the same formats")
+      ->type_name(shoal::kFileValue);
   prepare
       ->add_option("--validation-fraction", options.validation_fraction,
                    "share of the rows or samples that is held out if --validation names no file")
       ->check(CLI::Range(0.0, 0.9));
   prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
-  prepare->add_option("--out", options.output, "file to make")->required();
+  prepare->add_option("--out", options.output, "file to make")
+      ->type_name(shoal::kFileValue)
+      ->required();
   prepare
       ->add_option("--loss", command->loss,
                    "what the loss counts on in conversations and completions: answers or all")
@@ -178,14 +216,22 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   prepare->add_option("--threads", options.threads, "number of threads; 0: one per core")
       ->check(CLI::Range(0, 1024));
   prepare->add_flag("--json", command->json, "print one JSON object to standard output");
+  prepare->footer(std::string("Examples:\n  shoal prepare --tokenizer ./gpt2 --text corpus.txt "
+                              "--row 1024 --out corpus.shoal\n  shoal prepare --tokenizer ./llama "
+                              "--text talks.jsonl --out talks.shoal --pack\n") +
+                  kExits);
   return prepare;
 }
 
 CLI::App* AddConvert(CLI::App* app, shoal::model::ConvertOptions* options) {
   CLI::App* command =
       app->add_subcommand("convert", "write a model directory in another form or number format");
-  command->add_option("--model", options->model, "Hugging Face model directory")->required();
-  command->add_option("--out", options->output, "folder to make")->required();
+  command->add_option("--model", options->model, "Hugging Face model directory")
+      ->type_name(shoal::kFolderValue)
+      ->required();
+  command->add_option("--out", options->output, "folder to make")
+      ->type_name(shoal::kFolderValue)
+      ->required();
   command->add_option("--as", options->as,
                       "directory, or gguf: a file for llama.cpp, with a Modelfile for Ollama");
   command->add_option("--dtype", options->dtype,
@@ -194,6 +240,10 @@ CLI::App* AddConvert(CLI::App* app, shoal::model::ConvertOptions* options) {
   command->add_option("--type", options->type,
                       "number format of matrices in a GGUF file: f16 (if not given) or q8_0");
   command->add_flag("--json", options->json, "print one JSON object to standard output");
+  command->footer(
+      std::string("Examples:\n  shoal convert --model ./tuned --out ./tuned-gguf --as gguf --type "
+                  "q8_0\n  shoal convert --model ./tuned --out ./half --dtype bf16\n") +
+      kExits);
   return command;
 }
 
@@ -202,18 +252,6 @@ RunResult RunInit(const InitOptions& options) {
       shoal::model::InitModelDirectory(options.config, options.output, options.seed);
   if (status.ok()) std::printf("%s\n", options.output.c_str());
   return {shoal::ExitCodeForInput(status), status};
-}
-
-// One line, as all errors are.
-int WrongUsage(const CLI::App& app, const CLI::ParseError& error) {
-  const auto commands = app.get_subcommands();
-  const std::string command =
-      app.get_name() + (commands.empty() ? "" : " " + commands.front()->get_name());
-  std::string what = error.what();
-  std::replace(what.begin(), what.end(), '\n', ' ');
-  std::fprintf(stderr, "%s: %s; see `%s --help`\n", app.get_name().c_str(), what.c_str(),
-               command.c_str());
-  return static_cast<int>(shoal::ExitCode::kUsage);
 }
 
 int Main(int argc, char** argv) {
@@ -234,10 +272,15 @@ int Main(int argc, char** argv) {
   const CLI::App* const prepare_command = AddPrepare(&app, &prepare);
   const CLI::App* const convert_command = AddConvert(&app, &convert);
   AddInit(&app, &init);
+  if (shoal::PrintedDescription(app, {argv + 1, argv + argc})) return 0;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return error.get_exit_code() == 0 ? app.exit(error) : WrongUsage(app, error);
+    if (error.get_exit_code() == 0) {
+      return static_cast<int>(shoal::Delivered(static_cast<shoal::ExitCode>(app.exit(error))));
+    }
+    std::fprintf(stderr, "shoal-run: %s\n", shoal::UsageError(app, error).c_str());
+    return static_cast<int>(shoal::ExitCode::kUsage);
   }
   const RunResult result = eval_command->parsed()       ? eval.Run()
                            : chat_command->parsed()     ? RunChat(chat)

@@ -10,7 +10,15 @@ Result<HostPort> ParseHostPort(std::string_view text) {
                            "' is not host:port; write for example 127.0.0.1:8790 or [::1]:8790");
   };
   const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return wrong();
+  if (colon == std::string_view::npos || colon == 0) {
+    const std::string alone(text.substr(colon == 0 ? 1 : 0));
+    if (alone.empty()) return wrong();
+    const bool port = alone.find_first_not_of("0123456789") == std::string::npos;
+    return InvalidArgument(
+        "'" + std::string(text) + "' has no " +
+        (port ? "host, and must be host:port; write for example 0.0.0.0:" + alone
+              : "port, and must be host:port; write for example " + alone + ":8790"));
+  }
   std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);
   if (host.front() == '[') {

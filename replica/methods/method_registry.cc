@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "common/command_line/spelling.h"
 #include "compression/api/codec_spec.h"
 #include "replica/methods/average_method.h"
 #include "replica/methods/marsit_method.h"
@@ -49,6 +50,12 @@ std::vector<std::string_view> Names(bool local_steps) {
   for (const Entry of : kEntries) {
     if (of().local_steps == local_steps) names.push_back(of().name);
   }
+  return names;
+}
+
+std::vector<std::string> MethodNames() {
+  std::vector<std::string> names;
+  for (const Entry of : kEntries) names.emplace_back(of().name);
   return names;
 }
 
@@ -113,8 +120,8 @@ Result<ReplicaMethod> ParseExchange(const compression::CodecSpec& spec, bool loc
     meant[comma] = ':';
     return SpecError(spec, "options stand behind ':'; write " + meant);
   }
-  return InvalidArgument("replica method '" + std::string(spec.text) + "' is not known; " +
-                         KnownMethods());
+  return InvalidArgument("replica method '" + std::string(spec.text) + "' is not known" +
+                         DidYouMean(spec.name, MethodNames()) + "; " + KnownMethods());
 }
 
 std::string LocalSpec(const LocalSteps& local, const std::string& exchange) {

@@ -8,6 +8,7 @@
 
 #include <toml++/toml.h>
 
+#include "common/command_line/spelling.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "scheduler/config/run_config_keys.h"
@@ -199,6 +200,14 @@ std::string NamesIn(const std::vector<RunConfigKey>& keys, std::string_view sect
   return names;
 }
 
+std::vector<std::string> NameList(const std::vector<RunConfigKey>& keys, std::string_view section) {
+  std::vector<std::string> names;
+  for (const RunConfigKey& key : keys) {
+    if (key.section == section) names.emplace_back(key.name);
+  }
+  return names;
+}
+
 std::string Sections(const std::vector<RunConfigKey>& keys) {
   std::string names;
   std::string_view last;
@@ -219,7 +228,8 @@ Status ReadSection(const std::string& path, std::string_view section, const toml
     const std::string full = "[" + std::string(section) + "] " + std::string(name.str());
     if (key == nullptr) {
       return At(path, node.source(),
-                full + " is not known; allowed here: " + NamesIn(keys, section));
+                full + " is not known" + DidYouMean(name.str(), NameList(keys, section)) +
+                    "; allowed here: " + NamesIn(keys, section));
     }
     const bool taken = std::visit(
         [&, &entry = node](auto* target) { return Take(entry, *key, target); }, key->target);

@@ -12,10 +12,14 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/delivered.h"
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 #include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/process/descriptor_limit.h"
+#include "common/process/service_manager.h"
 #include "common/process/stop_signal.h"
 #include "common/trace.h"
 #include "common/version.h"
@@ -68,12 +72,15 @@ void AddReports(CLI::App* app, Flags* flags) {
 }
 
 void AddRestore(CLI::App* app, Flags* flags) {
-  CLI::Option* restore = app->add_option(
-      "--restore", flags->restore,
-      "Make the new folder --dir from the newest whole copy of a run in this store, "
-      "s3://BUCKET/PREFIX or file:///FOLDER, then end");
+  CLI::Option* restore =
+      app->add_option(
+             "--restore", flags->restore,
+             "Make the new folder --dir from the newest whole copy of a run in this store, "
+             "s3://BUCKET/PREFIX or file:///FOLDER, then end")
+          ->type_name("STORE");
   app->add_option("--endpoint", flags->endpoint,
                   "S3-compatible service of --restore; without it Amazon's of the region")
+      ->type_name("URL")
       ->needs(restore);
   app->add_option("--region", flags->region, "Region that requests of --restore are signed for")
       ->capture_default_str()
@@ -89,13 +96,18 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   CLI::App app("Serves a run of shoal: who takes part, which micro-batches count, checkpoints.",
                "shoal-scheduler");
   app.add_option("--config", flags->config, "Settings of the run (run.toml)")
+      ->type_name(kFileValue)
       ->envname("SHOAL_RUN_CONFIG");
-  app.add_option("--dir", flags->directory, "Folder of the run's state, instead of run.directory");
-  app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen");
+  app.add_option("--dir", flags->directory, "Folder of the run's state, instead of run.directory")
+      ->type_name(kFolderValue);
+  app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen")
+      ->type_name("HOST:PORT");
   app.add_option("--log-level", flags->log_level,
                  "Level of the log: trace, debug, info, warning, error or off")
+      ->type_name("LEVEL")
       ->capture_default_str();
-  app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
+  app.add_option("--port-file", flags->port_file, "File to write the port for peers to")
+      ->type_name(kFileValue);
   app.add_flag("--print-config", flags->print_config, "Print the effective settings, then end");
   app.add_flag("--print-size", flags->print_size,
                "Print what stages, m and exchanges take, then end");
@@ -107,22 +119,32 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       "to set-aside-N there. Give it once, by hand");
   app.add_option("--link", flags->link,
                  "Line rate of a peer, for what --print-size says of exchanges")
+      ->type_name("RATE")
       ->capture_default_str();
   app.add_option("--step", flags->step,
                  "Time of a step without its exchange, for what --print-size says of exchanges")
+      ->type_name("TIME")
       ->capture_default_str();
   app.add_option("--memory", flags->memory,
-                 "Memory of a peer for a stage, for what --print-size says");
+                 "Memory of a peer for a stage, for what --print-size says")
+      ->type_name("SIZE");
+  app.footer(
+      "Examples:\n  shoal-scheduler --config ./run/run.toml\n"
+      "  shoal-scheduler --config ./run/run.toml --print-size --memory 8GiB\n"
+      "Exit code: 0 told to stop; 1 failed; 2 wrong usage; 69 the store cannot be reached; 77 not "
+      "permitted; 78 wrong settings, model or data");
   AddReports(&app, flags);
   AddRestore(&app, flags);
   // Not for people: who measures starts peers whose stages need no weights.
   app.add_flag("--without-weights", flags->without_weights, "The model is a config.json only")
       ->group("");
   app.set_version_flag("--version", std::string("shoal-scheduler ") + kVersion);
+  if (PrintedDescription(app, {argv + 1, argv + argc})) return ExitCode::kOk;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error), ExitCode::kOk;
+    return Fail(ExitCode::kUsage, UsageError(app, error));
   }
   if (!flags->restore.empty()) {
     if (!flags->directory.empty()) return std::nullopt;
@@ -247,6 +269,9 @@ ExitCode Restore(const Flags& flags) {
   const auto restored = RestoreRun(request, store->get(), [](const std::string& line) {
     std::cerr << "shoal-scheduler: " << line << "\n";
   });
+  if (restored.status().code() == StatusCode::kUnavailable) {
+    return Fail(ExitCode::kUnreachable, restored.status().message());
+  }
   if (!restored.ok()) return Fail(ExitCodeFor(restored.status()), restored.status().message());
   const std::string path = request.directory + "/run.toml";
   std::cout << "restored run " << restored->run.ToHex() << " after step " << restored->step
@@ -280,7 +305,9 @@ ExitCode ServeReplicated(const Flags& flags, const RunConfig& config) {
   auto server = ReplicatedServer::Open(config, ReadStoreAccess(), std::move(handlers));
   if (!server.ok()) return Fail(ExitCodeForInput(server.status()), server.status().message());
   Advise(config);
+  TellReady();
   const Status status = stop.Wait();
+  TellStopping();
   std::move(server).value().reset();
   return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }
@@ -296,7 +323,9 @@ ExitCode Serve(const Flags& flags, const RunConfig& config) {
   }
   Advise((*server)->config());
   Greet(**server);
+  TellReady();
   const Status status = stop.Wait();
+  TellStopping();
   std::move(server).value().reset();
   return status.ok() ? ExitCode::kOk : Fail(ExitCodeFor(status), status.message());
 }
@@ -335,11 +364,11 @@ ExitCode Main(int argc, char** argv) {
   SetThreadName("main");
   RaiseDescriptorLimit();
   Flags flags;
-  if (const auto code = ReadFlags(argc, argv, &flags)) return *code;
+  if (const auto code = ReadFlags(argc, argv, &flags)) return Delivered(*code);
   const auto level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
   SetLogLevel(*level);
-  if (flags.report()) return PrintReport(flags);
+  if (flags.report()) return Delivered(PrintReport(flags));
   if (!flags.restore.empty()) return Restore(flags);
   const auto config = EffectiveConfig(flags);
   if (!config.ok()) return Fail(ExitCode::kBadConfig, config.status().message());
@@ -349,7 +378,7 @@ ExitCode Main(int argc, char** argv) {
     }
     if (!flags.config.empty()) Advise(*config);
     std::cout << FormatRunConfig(*config);
-    return ExitCode::kOk;
+    return Delivered(ExitCode::kOk);
   }
   if (flags.print_size || flags.print_replica) {
     const auto needs = NeedsOf(flags);
@@ -358,7 +387,7 @@ ExitCode Main(int argc, char** argv) {
         flags.print_size ? DescribeSize(*config, *needs) : SuggestReplica(*config, *needs);
     if (!text.ok()) return Fail(ExitCodeForInput(text.status()), text.status().message());
     std::cout << *text << (flags.print_size ? "" : "\n");
-    return ExitCode::kOk;
+    return Delivered(ExitCode::kOk);
   }
   return config->etcd.empty() ? Serve(flags, *config) : ServeReplicated(flags, *config);
 }

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -20,6 +19,7 @@
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
 #include "tests/support/on_executor.h"
+#include "tests/unit/client/shoal_program.h"
 
 namespace shoal::client {
 namespace {
@@ -29,40 +29,6 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int exit = -1;
-  std::string out;
-  std::string error;
-};
-
-class Shoal : public testing::Test {
- protected:
-  Shoal() {
-    std::string pattern = (fs::temp_directory_path() / "shoal-cli-XXXXXX").string();
-    folder_ = ::mkdtemp(pattern.data());
-    ::setenv("HOME", folder_.c_str(), 1);
-    ::setenv("SHOAL_DIR", At("state").c_str(), 1);
-  }
-  ~Shoal() override { fs::remove_all(folder_); }
-
-  std::string At(const std::string& name) const { return folder_ + "/" + name; }
-  Outcome Start(const std::string& arguments) const {
-    const std::string command = std::string(std::getenv("SHOAL_BIN")) + "/shoal " + arguments +
-                                " >" + At("out") + " 2>" + At("error") + " </dev/null";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, ReadFile(At("out"), 1 << 20).value(),
-            ReadFile(At("error"), 1 << 20).value()};
-  }
-  // An error is one line on standard error and nothing elsewhere.
-  static void ExpectOneLine(const Outcome& run) {
-    EXPECT_EQ(run.out, "");
-    EXPECT_THAT(run.error, StartsWith("shoal: "));
-    EXPECT_EQ(std::count(run.error.begin(), run.error.end(), '\n'), 1) << run.error;
-  }
-
-  std::string folder_;
-};
 
 TEST_F(Shoal, HelpNamesEveryCommand) {
   const Outcome run = Start("--help");
@@ -286,13 +252,6 @@ TEST_F(Shoal, DoctorSaysWhatTheRunningPeerFinds) {
   EXPECT_THAT(doctor_of("3,null", ""), HasSubstr("health"));
 }
 
-TEST_F(Shoal, SaysWhatWasProbablyMeant) {
-  EXPECT_THAT(Start("statsu").error, HasSubstr("did you mean 'status'?"));
-  EXPECT_THAT(Start("swarm exprot").error, HasSubstr("did you mean 'export'?"));
-  EXPECT_THAT(Start("status --jsn").error, HasSubstr("did you mean '--json'?"));
-  EXPECT_THAT(Start("frobnicate").error, testing::Not(HasSubstr("did you mean")));
-}
-
 TEST_F(Shoal, HelpIsACommandToo) {
   const Outcome help = Start("help swarm init");
   EXPECT_EQ(help.exit, 0) << help.error;
@@ -471,6 +430,38 @@ TEST(Doctor, WhatAPeerCannotReachIsBadAndNothingIsWell) {
           "health":[]})");
   EXPECT_TRUE(Has(dialling, "scheduler", Verdict::kHint));
   EXPECT_FALSE(Has(dialling, "health", Verdict::kGood));
+}
+
+TEST_F(Shoal, APeerInNoSwarmHasNothingToPause) {
+  fs::create_directories(At("state"));
+  const auto executor = NewThreadExecutor("peer");
+  net::LocalHandlers handlers;
+  handlers.on_status = [](const std::function<void(std::string)>& reply) {
+    reply(R"({"schemaVersion":2,"state":"idle"})");
+  };
+  std::vector<std::string> ordered;
+  handlers.on_command = [&ordered](const std::string& name,
+                                   const std::map<std::string, std::string>&,
+                                   const std::function<void(Result<net::CommandResult>)>& reply) {
+    ordered.push_back(name);
+    reply(InvalidArgument("that rate is nonsense"));
+  };
+  std::unique_ptr<net::LocalServer> server;
+  test_support::RunOn(executor.get(), [&] {
+    server = net::NewLocalServer(At("state/shoald.sock"), executor.get(), handlers).value();
+  });
+  for (const char* verb : {"pause", "resume"}) {
+    const Outcome run = Start(verb);
+    EXPECT_EQ(run.exit, 4) << verb;
+    ExpectOneLine(run);
+    EXPECT_THAT(run.error, HasSubstr("in no swarm"));
+  }
+  EXPECT_TRUE(ordered.empty());
+  const Outcome set = Start("set upload=5mbit");
+  EXPECT_EQ(set.exit, 2) << "what shoald finds wrong with an argument is wrong usage";
+  EXPECT_THAT(set.error, HasSubstr("that rate is nonsense"));
+  EXPECT_EQ(Start("health --json").out, "{\"schemaVersion\":1,\"state\":\"idle\"}\n");
+  test_support::RunOn(executor.get(), [&] { server.reset(); });
 }
 
 TEST_F(Shoal, PassesArgumentsOnToShoalRun) {

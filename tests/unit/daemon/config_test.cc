@@ -115,7 +115,8 @@ TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
 
 TEST(DaemonConfig, NamesLineAndKeyOfWhatItDoesNotKnow) {
   EXPECT_THAT(ErrorOf("[peer]\nname = \"a\"\nnmae = \"b\"\n"),
-              AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown key 'nmae' in [peer]"),
+              AllOf(HasSubstr("my.toml line 3"),
+                    HasSubstr("unknown key 'nmae' in [peer]; did you mean 'name'?"),
                     HasSubstr("known: name, directory, invite")));
   EXPECT_THAT(ErrorOf("\n\n[ntework]\nlisten = \"x\"\n"),
               AllOf(HasSubstr("my.toml line 3"), HasSubstr("unknown section 'ntework'"),

@@ -35,6 +35,20 @@ TermsReport FullTerms() {
   return terms;
 }
 
+net::LinkStats FullLink() {
+  net::LinkStats link;
+  link.peer.key[0] = 0xbe;
+  link.channel = "boundary/0/0";
+  link.connected = true;
+  link.sent_wire_bytes = 100;
+  link.received_wire_bytes = 50;
+  link.rtt_ms = 20;
+  link.connections = 2;
+  link.path = "direct";
+  link.stall_rate_limit_ms = 1500;
+  return link;
+}
+
 StatusSnapshot Full() {
   StatusSnapshot s;
   s.version = "1.2.3";
@@ -64,16 +78,7 @@ StatusSnapshot Full() {
   s.runner.time[pipeline::Activity::kForward] = 250;
   s.runner.bounds = {pipeline::ScheduleKind::kZeroBubble, 12, 9, 6312.5, 6249.5, 3072};
   s.samples_per_second = 12.5;
-  net::LinkStats link;
-  link.peer.key[0] = 0xbe;
-  link.channel = "boundary/0/0";
-  link.connected = true;
-  link.sent_wire_bytes = 100;
-  link.received_wire_bytes = 50;
-  link.rtt_ms = 20;
-  link.connections = 2;
-  link.path = "direct";
-  link.stall_rate_limit_ms = 1500;
+  const net::LinkStats link = FullLink();
   s.links = {link};
   s.mapping = {"203.0.113.7:40000", "UPnP", ""};
   s.relays = {

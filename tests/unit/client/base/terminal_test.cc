@@ -29,6 +29,21 @@ TEST(Terminal, TableEndsInNoSpaces) {
   EXPECT_EQ(table.find(" \n"), std::string::npos);
 }
 
+TEST(Terminal, ClipsCellsNotBytes) {
+  EXPECT_EQ(Clipped("abc", 3), "abc");
+  EXPECT_EQ(Clipped("abcd", 3), "ab>");
+  EXPECT_EQ(Clipped("näme", 3), "nä>");
+  EXPECT_EQ(Clipped("\x1b[32mok\x1b[0m", 2), "\x1b[32mok\x1b[0m");
+  EXPECT_EQ(Clipped("\x1b[32mokay\x1b[0m", 3), "\x1b[32mok>\x1b[0m");
+  EXPECT_EQ(Clipped("abc", 0), "");
+  EXPECT_EQ(Clipped("a\x1b[3", 0), "");
+}
+
+TEST(Terminal, DrawsCurvesInAscii) {
+  EXPECT_EQ(ToAscii("▁▂▃▄▅▆▇█ näme …"), "__--==## n?me ?");
+  EXPECT_EQ(ToAscii("\xe2\x96"), "?");
+}
+
 TEST(Terminal, BarFillsFromLeft) {
   EXPECT_EQ(Bar(0, 4), "[....]");
   EXPECT_EQ(Bar(0.5, 4), "[##..]");

@@ -46,6 +46,7 @@ TEST(CodecSpec, ErrorsListWhatIsAllowed) {
     const char* part;
   } cases[] = {
       {"", "known are raw:dtype=fp32|fp16|bf16, direct"},
+      {"aqsdg:bits=2", "unknown codec 'aqsdg'; did you mean 'aqsgd'?; known are raw"},
       {"zip:bits=2", "unknown codec 'zip'; known are raw"},
       {"raw", "no dtype given; allowed are dtype=fp32, dtype=fp16, dtype=bf16"},
       {"raw:dtype=fp8", "dtype=fp8; allowed are dtype=fp32, dtype=fp16, dtype=bf16"},
@@ -74,7 +75,7 @@ TEST(CodecSpec, ErrorsListWhatIsAllowed) {
       {"direct:bits=4,bucket=0", "allowed are channel, 1, 2, 3, 4, 6, 12"},
       {"direct:bits=4,bucket=24", "allowed are channel, 1, 2, 3, 4, 6, 12"},
       {"aqsgd:bits=4,bukket=4",
-       "unknown option 'bukket'; aqsgd knows bits, bucket, first_visit, "
+       "unknown option 'bukket'; did you mean 'bucket'?; aqsgd knows bits, bucket, first_visit, "
        "levels, scale, step, rounding, channels, m, guard, delta"},
       {"aqsgd:bits=4,first_visit=aqsgd:bits=8", "allowed are first_visit=raw:dtype=..."},
       {"aqsgd:bits=4,first_visit=direct:bits=8/bucket=5", "allowed are channel, 1, 2, 3, 4, 6, 12"},

@@ -150,7 +150,7 @@ TEST(ReplicaMethod, MistakesAreNamed) {
   const struct {
     const char *spec, *error;
   } cases[] = {
-      {"avrage", "is not known; there are average"},
+      {"avrage", "is not known; did you mean 'average'?; there are average"},
       {"average:dtype=int8", "fp32"},
       {"average:bits=4", "dtype, codec, feedback"},
       {"average:codec=direct:bits=4,bucket=512", "'/' stands for ','"},

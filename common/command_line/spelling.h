@@ -1,13 +1,13 @@
-// What the CLI says about a wrong command line, and its `help` command.
+// What a mistyped word was meant to be: of commands, options, settings, codecs.
 
-#ifndef SHOAL_CLIENT_USAGE_H_
-#define SHOAL_CLIENT_USAGE_H_
+#ifndef SHOAL_COMMON_COMMAND_LINE_SPELLING_H_
+#define SHOAL_COMMON_COMMAND_LINE_SPELLING_H_
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace shoal::client {
+namespace shoal {
 
 // The one of `known` that `word` was most likely meant to be; "" if none is near.
 std::string Nearest(std::string_view word, const std::vector<std::string>& known);
@@ -15,6 +15,6 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
 // "; did you mean 'status'?", or "".
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known);
 
-}  // namespace shoal::client
+}  // namespace shoal
 
-#endif  // SHOAL_CLIENT_USAGE_H_
+#endif  // SHOAL_COMMON_COMMAND_LINE_SPELLING_H_

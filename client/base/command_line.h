@@ -1,11 +1,9 @@
 // A command line with commands, as all programs for people read it.
 
-#ifndef SHOAL_CLIENT_COMMAND_LINE_H_
-#define SHOAL_CLIENT_COMMAND_LINE_H_
+#ifndef SHOAL_CLIENT_BASE_COMMAND_LINE_H_
+#define SHOAL_CLIENT_BASE_COMMAND_LINE_H_
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "common/exit_code.h"
 
@@ -15,9 +13,6 @@ class App;
 
 namespace shoal::client {
 
-// Commands of a program, or of a command.
-std::vector<std::string> CommandsOf(const CLI::App& app);
-
 // Parses, which sets `*run`, and runs that. A wrong command line is one line on standard error:
 // what is wrong, what was probably meant, and where the help is. A result that does not arrive on
 // standard output is a failure. `app` has the program's name.
@@ -25,4 +20,4 @@ ExitCode RunCommandLine(CLI::App* app, int argc, char** argv, const std::functio
 
 }  // namespace shoal::client
 
-#endif  // SHOAL_CLIENT_COMMAND_LINE_H_
+#endif  // SHOAL_CLIENT_BASE_COMMAND_LINE_H_

@@ -1,10 +1,10 @@
-#include "client/usage.h"
+#include "common/command_line/spelling.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 
-namespace shoal::client {
+namespace shoal {
 namespace {
 
 // Letters to insert, delete, change or swap with the next one until `a` is `b`.
@@ -29,6 +29,8 @@ std::size_t Typos(std::string_view a, std::string_view b) {
 // A third of the letters may be wrong: of two, none.
 constexpr std::size_t kLettersPerTypo = 3;
 constexpr std::size_t kWordMax = 64;
+// Fewer letters say too little of a longer word.
+constexpr std::size_t kPrefixMin = 3;
 
 }  // namespace
 
@@ -43,7 +45,10 @@ std::string Nearest(std::string_view word, const std::vector<std::string>& known
       nearest = candidate;
     }
   }
-  return nearest;
+  if (!nearest.empty() || word.size() < kPrefixMin) return nearest;
+  const auto begins = [word](const std::string& candidate) { return candidate.starts_with(word); };
+  const auto first = std::find_if(known.begin(), known.end(), begins);
+  return std::count_if(known.begin(), known.end(), begins) == 1 ? *first : "";
 }
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& known) {
@@ -51,4 +56,4 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& kn
   return nearest.empty() ? "" : "; did you mean '" + nearest + "'?";
 }
 
-}  // namespace shoal::client
+}  // namespace shoal
