@@ -36,6 +36,9 @@ struct Parsed {
   SwarmInitOptions init;
   SwarmRestoreOptions restore;
   std::string export_as, export_dtype, export_type;
+  std::string id, invite_name, expires = "7d", kick_reason;
+  std::uint64_t uses = 1;
+  bool standing = false, members_too = false, undo = false;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
       store_run;
   std::vector<std::string> settings, words;
@@ -285,6 +288,65 @@ std::vector<CLI::App*> AddReports(CLI::App* swarm, Parsed* p) {
   return {audit, events};
 }
 
+CLI::App* AddInvite(CLI::App* swarm, Parsed* p) {
+  CLI::App* invite = Add(swarm, p, "invite", "Make an invite and print its line", [p] {
+    std::map<std::string, std::string> arguments = {{"uses", std::to_string(p->uses)},
+                                                    {"expires", p->expires}};
+    if (!p->invite_name.empty()) arguments["name"] = p->invite_name;
+    if (p->standing) arguments = {{"standing", ""}};
+    return SwarmCommand(p->swarm, "invite", arguments);
+  });
+  CLI::Option* uses =
+      invite->add_option("--uses", p->uses, "How many machines may join with it, each once")
+          ->check(CLI::Range(1, 10'000))
+          ->capture_default_str();
+  CLI::Option* expires =
+      invite->add_option("--expires", p->expires, "When it ends, from now: 30m, 12h, 7d")
+          ->capture_default_str();
+  CLI::Option* name = invite->add_option("--name", p->invite_name,
+                                         "Whom it is for, as `shoal swarm invites` shows it");
+  invite
+      ->add_flag("--standing", p->standing,
+                 "Print the run's standing invite, without limits, and make none")
+      ->excludes(uses)
+      ->excludes(expires)
+      ->excludes(name);
+  invite->footer(
+      "The scheduler keeps no secret of it: copy the line now, it is not shown again.\n"
+      "Examples:\n  shoal swarm invite --dir ./run --name Ana\n"
+      "  shoal swarm invite --dir ./run --uses 20 --expires 2d");
+  return invite;
+}
+
+// Those about who may join.
+std::vector<CLI::App*> AddDoor(CLI::App* swarm, Parsed* p) {
+  CLI::App* invites = Add(swarm, p, "invites", "List invites: uses left, expiry, who used them",
+                          [p] { return SwarmList(p->swarm, "invites"); });
+  CLI::App* members =
+      Add(swarm, p, "members", "List who has joined, by which invite, and when seen",
+          [p] { return SwarmList(p->swarm, "members"); });
+  CLI::App* revoke =
+      Add(swarm, p, "revoke", "End an invite: nobody new joins with it, its members stay", [p] {
+        std::map<std::string, std::string> arguments = {{"id", p->id}};
+        if (p->members_too) arguments["members"] = "";
+        return SwarmCommand(p->swarm, "revoke", arguments);
+      });
+  revoke->add_option("id", p->id, "Id of `shoal swarm invites`, or its begin")->required();
+  revoke->add_flag("--members", p->members_too, "Also remove all who joined with it");
+  CLI::App* kick = Add(swarm, p, "kick",
+                       "Remove a member at once and for good; another peer takes its stage", [p] {
+                         std::map<std::string, std::string> arguments = {{"member", p->id}};
+                         if (!p->kick_reason.empty()) arguments["reason"] = p->kick_reason;
+                         if (p->undo) arguments["undo"] = "";
+                         return SwarmCommand(p->swarm, "kick", arguments);
+                       });
+  kick->add_option("member", p->id, "Name, or begin of the key, of `shoal swarm members`")
+      ->required();
+  CLI::Option* reason = kick->add_option("--reason", p->kick_reason, "Why; its owner reads it");
+  kick->add_flag("--undo", p->undo, "Let a removed member join again")->excludes(reason);
+  return {AddInvite(swarm, p), invites, members, revoke, kick};
+}
+
 void AddSwarmRestore(CLI::App* swarm, Parsed* p) {
   CLI::App* restore =
       Add(swarm, p, "restore",
@@ -319,13 +381,13 @@ void AddSwarmCommands(CLI::App* app, Parsed* p) {
       {"start", "Start the run as soon as enough peers are there; after 15 s with fewer pipelines"},
       {"pause", "Save a checkpoint and pause the run until `shoal swarm resume`"},
       {"resume", "Continue the run from its last checkpoint"},
-      {"invite", "Print the invite line of the run"},
       {"stop", "Stop the scheduler; the run can continue later"}};
   for (const auto& [name, help] : plain) {
     of_run(
         Add(swarm, p, name, help, [p, name = name] { return SwarmCommand(p->swarm, name, {}); }));
   }
   of_run(AddExport(swarm, p));
+  for (CLI::App* command : AddDoor(swarm, p)) of_run(command);
 }
 
 void AddDemo(CLI::App* app, Parsed* p) {

@@ -120,7 +120,6 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_protocol(net::kProtocolVersion);
   hello->set_version(kVersion);
   hello->set_name(config_.name);
-  hello->set_join_secret(invite_.secret);
   hello->set_listen_port(hub_->port());
   for (const std::string& address : Addresses()) hello->add_addresses(address);
   hello->set_device(config_.device);

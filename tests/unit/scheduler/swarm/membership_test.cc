@@ -11,10 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-control::v1::Hello HelloOf(const std::string& secret) {
+control::v1::Hello NewHello() {
   control::v1::Hello hello;
   hello.set_protocol(net::kProtocolVersion);
-  hello.set_join_secret(secret);
   hello.set_listen_port(1);
   return hello;
 }
@@ -23,7 +22,7 @@ struct Hall : SwarmParts {
   Hall() : SwarmParts(1, 1) {}
   Member* Come(ConnectionId connection, std::uint32_t number) {
     membership.OnConnected({connection, SimPeerId(number), "10.0.0.1"});
-    return membership.Admit(connection, HelloOf(kSecret));
+    return membership.Admit(connection, NewHello());
   }
 };
 
@@ -35,11 +34,13 @@ std::vector<StoredEvent> Stored(SwarmParts* swarm) {
   return events;
 }
 
-TEST(Membership, WithoutTheSecretNobodyIsAdmitted) {
+TEST(Membership, WhoSpeaksAnotherVersionIsNotAdmitted) {
   Hall parts;
   parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
   parts.reaction.Take();
-  EXPECT_EQ(parts.membership.Admit(1, HelloOf("guessed")), nullptr);
+  control::v1::Hello hello = NewHello();
+  hello.set_protocol(1);
+  EXPECT_EQ(parts.membership.Admit(1, hello), nullptr);
   const auto actions = parts.reaction.Take();
   ASSERT_EQ(actions.size(), 2u);
   EXPECT_TRUE(std::get<SendTo>(actions[0]).message.has_refused());
@@ -118,7 +119,7 @@ TEST(Membership, StoresAMemberOnceForEachConnection) {
   Stored(&parts);
   ASSERT_NE(parts.Come(1, 1), nullptr);
   EXPECT_EQ(Stored(&parts).size(), 1u);
-  ASSERT_NE(parts.membership.Admit(1, HelloOf(kSecret)), nullptr) << "a second hello";
+  ASSERT_NE(parts.membership.Admit(1, NewHello()), nullptr) << "a second hello";
   EXPECT_TRUE(Stored(&parts).empty());
   ASSERT_NE(parts.Come(2, 1), nullptr) << "the older connection hangs";
   const auto again = Stored(&parts);
