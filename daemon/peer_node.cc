@@ -57,6 +57,7 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       delta_store_(parts.delta_store),
       checkpoints_(parts.checkpoints),
       hub_(parts.hub),
+      members_(std::move(parts.members)),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
   ApplyCaps();
@@ -136,6 +137,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
   if (state_ != PeerState::kJoining) return;
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
+  TakeMembership(welcome.membership());
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
   const std::chrono::milliseconds told(welcome.peer_timeout_ms());
   timeouts_ = TimeoutsOf(told == told.zero() ? kPeerTimeoutDefault : told);
@@ -144,6 +146,15 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
               rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
+}
+
+void PeerNode::TakeMembership(const std::string& bytes) {
+  SHOAL_ASSERT_ON(*control_);
+  if (!members_) return;
+  const Status taken =
+      members_->Renew(bytes, invite_.scheduler, identity_->id, control_->clock().Now());
+  if (taken.ok()) return;
+  SHOAL_LOG(kWarning, "daemon", "membership.not_taken", {"error", taken.message()});
 }
 
 void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
@@ -206,6 +217,7 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
   SHOAL_ASSERT_ON(*control_);
   const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
   if (message.has_plan()) return OnPlan(message.plan());
+  if (message.has_renewal()) return TakeMembership(message.renewal().membership());
   if (message.has_prepare()) return OnPrepare(message.prepare());
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());

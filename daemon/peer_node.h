@@ -24,6 +24,7 @@
 #include "daemon/status_snapshot.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
+#include "net/identity/membership_check.h"
 #include "net/links/link.h"
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
@@ -45,6 +46,7 @@ struct PeerParts {
   storage::CheckpointStore* checkpoints = nullptr;
   net::LinkHub* hub = nullptr;
   NewClient new_client;
+  std::shared_ptr<net::MembershipCheck> members;  // null: links show none
   SettingsOverlay overlay;
 };
 
@@ -115,6 +117,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   void Rejoin();
   bool rests() const { return paused_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
+  void TakeMembership(const std::string& bytes);
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);
   StageResources Resources();
@@ -166,6 +169,7 @@ class PeerNode : private SchedulerConnection::Owner, private StageHost::Owner {
   storage::DeltaStore* const delta_store_;
   storage::CheckpointStore* const checkpoints_;
   net::LinkHub* const hub_;
+  const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost

@@ -164,10 +164,10 @@ class GrpcLinkHub final : public LinkHub {
   }
 
   std::shared_ptr<LinkCore> NewCore(const LinkTarget& target, LinkHandlers handlers) {
-    auto core =
-        std::make_shared<LinkCore>(target, std::move(handlers),
-                                   LinkContext{options_.limits, options_.upload, options_.download,
-                                               executor_, stripes_most_, unfinished_, low_water_});
+    auto core = std::make_shared<LinkCore>(
+        target, std::move(handlers),
+        LinkContext{options_.limits, options_.upload, options_.download, executor_, stripes_most_,
+                    unfinished_, low_water_, options_.members});
     pacing_->Start();
     MutexLock lock(mutex_);
     std::erase_if(cores_, [](const std::weak_ptr<LinkCore>& weak) { return weak.expired(); });

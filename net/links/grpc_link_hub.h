@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "net/admission/connection_book.h"
 #include "net/identity/identity.h"
+#include "net/identity/membership_check.h"
 #include "net/links/link.h"
 #include "net/pacing/rate_limiter.h"
 
@@ -24,6 +25,7 @@ struct LinkHubOptions {
   bool pacing = true;     // find out what the line takes, and fill no queue with more
   bool low_water = true;  // read what comes by many packets at once, not by each
   ConnectionLimits connections{};
+  std::shared_ptr<MembershipCheck> members;  // null: whoever the plan names may link
 };
 
 // Handlers run on `executor`, which must outlive the hub.

@@ -26,6 +26,7 @@
 #include "net/objects/object_store.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/door/door.h"
+#include "scheduler/door/membership_office.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_status.h"
@@ -119,6 +120,7 @@ class SchedulerServer {
   // ---- server_admission.cc ----
   Status OpenDoor();
   void Joined(net::ConnectionId connection);
+  void Renew();
   void Refuse(net::ConnectionId connection, const Status& why);
   bool CommandAtDoor(const std::string& name, const std::map<std::string, std::string>& arguments,
                      const std::function<void(Result<net::CommandResult>)>& reply);
@@ -146,7 +148,8 @@ class SchedulerServer {
   net::Invite to_here_;  // addresses and key of any invite
   std::shared_ptr<const net::Identity> identity_;
   std::unique_ptr<Door> door_;
-  std::string secret_;  // of the standing invite
+  std::unique_ptr<MembershipOffice> office_;  // control
+  std::string secret_;                        // of the standing invite
   bool listens_ = false;
   TimePoint started_{};
   bool stopping_ = false;                            // control

@@ -60,6 +60,7 @@ Status SchedulerServer::OpenDoor() {
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(config_.directory));
   self_ = identity_->id;
   door_ = std::make_unique<Door>(self_, static_cast<bool>(leads_));
+  office_ = std::make_unique<MembershipOffice>(identity_);
   SHOAL_ASSIGN_OR_RETURN(const net::InviteKey standing, net::InviteKeyOf(secret_));
   door_->SetStanding(standing, config_.standing_invite);
   return Status::Ok();
@@ -85,6 +86,19 @@ void SchedulerServer::Joined(net::ConnectionId connection) {
   SHOAL_LOG(kInfo, "scheduler", "member.joined", {"peer", peer.ToShort()}, {"name", name},
             {"invite", came_by_[connection].ToHex()});
   Append(EncodeEvent(MemberJoined{peer, name, came_by_[connection]}));
+}
+
+void SchedulerServer::Renew() {
+  SHOAL_ASSERT_ON(*control_);
+  const std::uint64_t now = UnixMilliseconds();
+  for (const net::ConnectionId connection : office_->Due(now)) {
+    const auto found = connections_.find(connection);
+    if (found == connections_.end()) continue;
+    control::v1::SchedulerMessage message;
+    message.mutable_renewal()->set_membership(
+        office_->Issue(connection, config_.run, found->second, now));
+    peers_->Send(connection, std::move(message));
+  }
 }
 
 void SchedulerServer::Refuse(net::ConnectionId connection, const Status& why) {

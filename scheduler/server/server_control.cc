@@ -58,6 +58,7 @@ void SchedulerServer::Forget(net::ConnectionId connection) {
   SHOAL_ASSERT_ON(*control_);
   connections_.erase(connection);
   came_by_.erase(connection);
+  office_->Forget(connection);
   MutexLock lock(members_mutex_);
   admitted_.erase(connection);
 }
@@ -87,7 +88,13 @@ void SchedulerServer::Stored() {
 void SchedulerServer::CarryStored(const Action& action) {
   SHOAL_ASSERT_ON(*control_);
   if (const auto* send = std::get_if<SendTo>(&action)) {
-    peers_->Send(send->connection, send->message);
+    control::v1::SchedulerMessage message = send->message;
+    const auto to = connections_.find(send->connection);
+    if (message.has_welcome() && to != connections_.end()) {
+      message.mutable_welcome()->set_membership(
+          office_->Issue(send->connection, config_.run, to->second, UnixMilliseconds()));
+    }
+    peers_->Send(send->connection, std::move(message));
   } else if (const auto* drop = std::get_if<Disconnect>(&action)) {
     SHOAL_LOG(kDebug, "scheduler", "peer.disconnect", {"connection", drop->connection},
               {"reason", drop->reason.message()});
@@ -152,6 +159,7 @@ void SchedulerServer::TickAgain() {
   SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
   Feed(Tick{});
+  Renew();
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 

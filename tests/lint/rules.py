@@ -237,7 +237,7 @@ FILE_LINES_MAX = 600
 HEADER_LINES_MAX = 250
 COLUMNS_MAX = 100
 # Of README.md, CONTRIBUTING.md and all pages in docs/, as wc counts them.
-DOCS_WORDS_MAX = 30000
+DOCS_WORDS_MAX = 30600
 
 # In what ships; tests parse what they made themselves.
 BANNED_IN_PROGRAMS = [

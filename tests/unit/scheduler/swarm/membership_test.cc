@@ -86,6 +86,23 @@ TEST(Membership, WithoutAHelloNothingIsHeard) {
   EXPECT_FALSE(parts.membership.MayTake({1, {}})) << "it was dropped";
 }
 
+TEST(Membership, WhoIsKickedIsToldWhyAndLost) {
+  Hall parts;
+  const PeerId peer = parts.Come(1, 1)->peer;
+  parts.Train();
+  parts.reaction.Take();
+  parts.membership.OnKicked({peer, "the organiser removed it"});
+  const auto actions = parts.reaction.Take();
+  const auto* const told = std::get_if<SendTo>(&actions.at(0));
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->message.refused().code(), static_cast<int>(StatusCode::kPermissionDenied));
+  EXPECT_EQ(told->message.refused().error(), "the organiser removed it");
+  EXPECT_FALSE(parts.lifecycle.active()) << "its stage is lost, as if it had died";
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the organiser removed it"));
+  parts.membership.OnKicked({peer, "once more"});
+  EXPECT_TRUE(parts.reaction.Take().empty()) << "it is not here any more";
+}
+
 TEST(Membership, ASpareThatLeavesIsForgottenAndAHostIsNot) {
   Hall parts;
   Member* const host = parts.Come(1, 1);
