@@ -294,6 +294,9 @@ CLI::App* AddInvite(CLI::App* swarm, Parsed* p) {
                                                     {"expires", p->expires}};
     if (!p->invite_name.empty()) arguments["name"] = p->invite_name;
     if (p->standing) arguments = {{"standing", ""}};
+    if (const auto lasts = ParseDuration(p->expires); !lasts.ok()) {
+      return Fail(ExitCode::kUsage, "--expires: " + lasts.status().message());
+    }
     return SwarmCommand(p->swarm, "invite", arguments);
   });
   CLI::Option* uses =

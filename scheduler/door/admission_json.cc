@@ -17,6 +17,13 @@ Json OrNull(std::uint64_t value) { return value == 0 ? Json() : Json(value); }
 
 }  // namespace
 
+std::string InviteJson(const InviteId& invite, const std::string& line, std::uint64_t expires_ms) {
+  return Text({{"schemaVersion", 1},
+               {"id", invite.ToHex()},
+               {"invite", line},
+               {"expiresUnixMs", expires_ms}});
+}
+
 std::string InvitesJson(const InviteBook& book, std::uint64_t now_ms) {
   std::map<InviteId, Json> users;
   for (const auto& [peer, member] : book.members()) {

@@ -11,6 +11,8 @@
 
 namespace shoal::scheduler {
 
+// One that was made just now: `line` is shown only then.
+std::string InviteJson(const InviteId& invite, const std::string& line, std::uint64_t expires_ms);
 std::string InvitesJson(const InviteBook& book, std::uint64_t now_ms);
 // `view`: who is connected now, and in what state.
 std::string MembersJson(const InviteBook& book, const RunView& view, std::uint64_t now_ms);

@@ -157,7 +157,8 @@ void SchedulerServer::MakeInvite(const Arguments& arguments,
   } while (door_->Read([&](const InviteBook& book) { return book.KeyOf(key.id()) != nullptr; }));
   const std::string name = CleanText(Argument(arguments, "name"), kNameMax);
   Append(EncodeEvent(InviteMade{key, name, *uses, *expires}));
-  ReplyStored({net::FormatInvite(invite), ""}, reply);
+  const std::string line = net::FormatInvite(invite);
+  ReplyStored({line, InviteJson(key.id(), line, *expires)}, reply);
 }
 
 void SchedulerServer::Revoke(const Arguments& arguments,
@@ -211,7 +212,9 @@ void SchedulerServer::KickOne(const PeerId& peer, const std::string& reason) {
   SHOAL_LOG(kInfo, "scheduler", "member.kicked", {"peer", peer.ToShort()}, {"reason", reason});
   Append(EncodeEvent(MemberKicked{peer, reason}));
   Feed(PeerKicked{peer, "the organiser of run \"" + config_.name + "\" removed this machine" +
-                            (reason.empty() ? "" : ": " + reason)});
+                            (reason.empty() ? "" : ": " + reason) +
+                            "; to come back, ask the organiser, who can undo it with `shoal "
+                            "swarm kick --undo`"});
 }
 
 void SchedulerServer::ReplyStored(net::CommandResult result,

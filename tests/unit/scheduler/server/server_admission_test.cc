@@ -25,8 +25,11 @@ TEST_F(ServerAdmissionTest, InvitesAreInTheHistoryAndNotTheirSecrets) {
   {
     const auto server = Open();
     ASSERT_NE(server, nullptr);
-    line = Command("invite", {{"uses", "3"}, {"expires", "2h"}, {"name", "Ana"}})->message;
+    const auto made = Command("invite", {{"uses", "3"}, {"expires", "2h"}, {"name", "Ana"}});
+    ASSERT_TRUE(made.ok());
+    line = made->message;
     const auto parsed = net::ParseInvite(line);
+    EXPECT_EQ(Json::parse(made->json)["invite"], line);
     ASSERT_TRUE(parsed.ok()) << line;
     EXPECT_NE(line, server->invite());
     const Json invites = Listed("invites");
