@@ -209,6 +209,15 @@ TEST(InviteText, RandomBytesNeverCrash) {
   }
 }
 
+TEST(Invite, AnAddressMayNameARelayAndItsSecret) {
+  Invite invite;
+  invite.addresses = {"10.0.0.1:8781", std::string(32, 'a') + "@relay.example.org:8790"};
+  invite.secret = kJoinSecret;
+  const auto read = ParseInvite(FormatInvite(invite));
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->addresses, invite.addresses);
+}
+
 TEST(JoinSecret, IsRandomHex) {
   const std::string a = NewJoinSecret();
   EXPECT_EQ(a.size(), 32u);
