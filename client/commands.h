@@ -62,6 +62,8 @@ ExitCode SwarmStatus(const Target& target);
 ExitCode SwarmAudit(const Target& target, std::optional<std::uint64_t> sample);
 // The newest `last` events; 0: all.
 ExitCode SwarmEvents(const Target& target, std::uint64_t last);
+// "invites" or "members".
+ExitCode SwarmList(const Target& target, const std::string& name);
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments);
 

@@ -21,6 +21,10 @@ Result<std::string> StatsView(const std::string& stats_json);
 // What `shoal store COMMAND` prints of shoald's output.
 Result<std::string> StoreView(const std::string& command, const std::string& output);
 
+// `shoal swarm invites` and `shoal swarm members`, of the scheduler's answers.
+Result<std::string> InvitesView(const std::string& invites_json);
+Result<std::string> MembersView(const std::string& members_json);
+
 }  // namespace shoal::client
 
 #endif  // SHOAL_CLIENT_STATUS_VIEW_H_

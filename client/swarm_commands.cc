@@ -164,6 +164,19 @@ ExitCode SwarmStatus(const Target& target) {
   return ExitCode::kOk;
 }
 
+ExitCode SwarmList(const Target& target, const std::string& name) {
+  const auto reply = net::LocalCommand(Socket(target), name, {}, kStatusTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  if (target.json) {
+    std::cout << reply->json << "\n";
+    return ExitCode::kOk;
+  }
+  const auto view = name == "invites" ? InvitesView(reply->json) : MembersView(reply->json);
+  if (!view.ok()) return Fail(view.status());
+  std::cout << *view;
+  return ExitCode::kOk;
+}
+
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments) {
   const auto reply = net::LocalCommand(Socket(target), name, arguments, kCommandTimeout);

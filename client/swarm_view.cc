@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <ctime>
 #include <map>
 #include <string>
 #include <utility>
@@ -119,7 +120,67 @@ std::string StoreText(const Json& store) {
   return text;
 }
 
+// "2026-11-28 13:05 UTC"; "-" where it is not known.
+std::string TimeText(const Json& json, const char* key) {
+  if (!At(json, key).is_number()) return "-";
+  const auto seconds = static_cast<std::time_t>(Whole(json, key) / 1000);
+  std::tm parts{};
+  char text[32] = "-";
+  if (::gmtime_r(&seconds, &parts) == nullptr) return text;
+  (void)std::strftime(text, sizeof(text), "%Y-%m-%d %H:%M UTC", &parts);
+  return text;
+}
+
+std::string UsesText(const Json& invite) {
+  if (!At(invite, "uses").is_number()) return "no limit";
+  return std::to_string(Whole(invite, "usesLeft")) + " of " + std::to_string(Whole(invite, "uses"));
+}
+
+std::string UsersText(const Json& invite) {
+  constexpr std::size_t kNamed = 4;
+  std::string text;
+  std::size_t count = 0;
+  for (const Json& user : List(invite, "usedBy")) {
+    if (count++ >= kNamed) continue;
+    const std::string name = Text(user, "name");
+    text += (text.empty() ? "" : ", ") + (name.empty() ? "peer" : name) + " (" +
+            Text(user, "peer").substr(0, 8) + ")";
+  }
+  if (count > kNamed) text += " and " + std::to_string(count - kNamed) + " more";
+  return text.empty() ? "-" : text;
+}
+
+std::string NameText(const std::string& name) { return name.empty() ? "-" : name; }
+
 }  // namespace
+
+Result<std::string> InvitesView(const std::string& invites_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(invites_json, "the list of invites"));
+  std::vector<Row> rows = {{"id", "name", "state", "uses left", "expires", "used by"}};
+  for (const Json& invite : List(json, "invites")) {
+    const std::string expires = TimeText(invite, "expiresUnixMs");
+    rows.push_back({Text(invite, "id"), NameText(Text(invite, "name")), Text(invite, "state"),
+                    UsesText(invite), expires == "-" ? "never" : expires, UsersText(invite)});
+  }
+  return FormatTable(rows);
+}
+
+Result<std::string> MembersView(const std::string& members_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(members_json, "the list of members"));
+  if (List(json, "members").empty()) return std::string("nobody has joined yet\n");
+  std::vector<Row> rows = {{"key", "name", "invite", "since", "last seen", "state"}};
+  for (const Json& member : List(json, "members")) {
+    std::string state = Text(member, "state");
+    if (const std::string reason = Text(member, "reason"); !reason.empty()) state += ": " + reason;
+    const bool here = At(member, "connected") == true;
+    const std::string invite = Text(member, "inviteName");
+    rows.push_back({Text(member, "peer").substr(0, 8), NameText(Text(member, "name")),
+                    invite.empty() ? Text(member, "invite") : invite,
+                    TimeText(member, "sinceUnixMs"),
+                    here ? "now" : TimeText(member, "lastSeenUnixMs"), state});
+  }
+  return FormatTable(rows);
+}
 
 Result<std::string> SwarmView(const std::string& status_json) {
   SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(status_json, "the status"));

@@ -1,6 +1,7 @@
 #include "common/ids.h"
 
 #include <charconv>
+#include <optional>
 
 #include "common/hex.h"
 
@@ -8,6 +9,21 @@ namespace shoal {
 namespace {
 
 constexpr char kDigits[] = "0123456789abcdef";
+
+std::string Digits16(std::uint64_t value) {
+  std::string hex(16, '0');
+  for (int i = 0; i < 16; ++i) hex[15 - i] = kDigits[(value >> (4 * i)) & 15];
+  return hex;
+}
+
+std::optional<std::uint64_t> FromDigits16(std::string_view hex) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), value, 16);
+  if (hex.size() != 16 || error != std::errc() || end != hex.data() + hex.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
 
 }  // namespace
 
@@ -36,19 +52,20 @@ Result<PeerId> PeerId::FromHex(std::string_view hex) {
   return id;
 }
 
-std::string RunId::ToHex() const {
-  std::string hex(16, '0');
-  for (int i = 0; i < 16; ++i) hex[15 - i] = kDigits[(value >> (4 * i)) & 15];
-  return hex;
-}
+std::string RunId::ToHex() const { return Digits16(value); }
 
 Result<RunId> RunId::FromHex(std::string_view hex) {
-  RunId id;
-  const auto [end, error] = std::from_chars(hex.data(), hex.data() + hex.size(), id.value, 16);
-  if (hex.size() != 16 || error != std::errc() || end != hex.data() + hex.size()) {
-    return InvalidArgument("a run id has 16 hexadecimal digits");
-  }
-  return id;
+  const auto value = FromDigits16(hex);
+  if (!value) return InvalidArgument("a run id has 16 hexadecimal digits");
+  return RunId{*value};
+}
+
+std::string InviteId::ToHex() const { return Digits16(value); }
+
+Result<InviteId> InviteId::FromHex(std::string_view hex) {
+  const auto value = FromDigits16(hex);
+  if (!value) return InvalidArgument("the id of an invite has 16 hexadecimal digits");
+  return InviteId{*value};
 }
 
 }  // namespace shoal

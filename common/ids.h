@@ -38,6 +38,17 @@ struct RunId {
   auto operator<=>(const RunId&) const = default;
 };
 
+// An invite of a run: the first 8 bytes of the key that its secret stands for, the first byte
+// highest; printed as 16 hexadecimal digits. 0: none.
+struct InviteId {
+  std::uint64_t value = 0;
+
+  std::string ToHex() const;
+  static Result<InviteId> FromHex(std::string_view hex);
+
+  auto operator<=>(const InviteId&) const = default;
+};
+
 // The stable row number of a sample in the prepared data set.
 struct SampleId {
   std::uint64_t value = 0;

@@ -117,6 +117,7 @@ Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   options.download = download_;
   options.pacing = config_.pacing == "auto";
   options.map_port = config_.map_port && config_.advertise.empty();
+  options.members = members_;
   SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
   for (const std::string& said : SettleCaps(config_, overlay)) {
     SHOAL_LOG(kWarning, "daemon", "limits", {"text", said});
@@ -138,6 +139,7 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
   parts.delta_store = delta_store_.get();
   parts.checkpoints = checkpoints_.get();
   parts.hub = hub_.get();
+  parts.members = members_;
   parts.new_client = [this](const net::ControlClientOptions& options,
                             net::ControlClientHandlers handlers) {
     return net::NewControlClient(options, control_.get(), upload_, download_, std::move(handlers));

@@ -72,6 +72,7 @@ class PeerDaemon {
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<storage::DeltaStore> delta_store_;
   std::unique_ptr<storage::CheckpointStore> checkpoints_;
+  const std::shared_ptr<net::MembershipCheck> members_ = std::make_shared<net::MembershipCheck>();
   std::unique_ptr<net::LinkHub> hub_;
   std::unique_ptr<net::LocalServer> local_;
   std::unique_ptr<net::HttpServer> http_;

@@ -60,6 +60,7 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       delta_store_(parts.delta_store),
       checkpoints_(parts.checkpoints),
       hub_(parts.hub),
+      members_(std::move(parts.members)),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
   hub_->SetCaps(overlay_.upload.value_or(config_.upload),
@@ -129,7 +130,6 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_protocol(net::kProtocolVersion);
   hello->set_version(kVersion);
   hello->set_name(config_.name);
-  hello->set_join_secret(invite_.secret);
   hello->set_listen_port(hub_->port());
   for (const std::string& address : Addresses()) hello->add_addresses(address);
   for (const net::RelayAddress& relay : net::RelaysAmong(invite_.addresses)) {
@@ -149,6 +149,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
   if (state_ != PeerState::kJoining) return;
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
+  TakeMembership(welcome.membership());
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
   const std::chrono::milliseconds told(welcome.peer_timeout_ms());
   timeouts_ = TimeoutsOf(told == told.zero() ? kPeerTimeoutDefault : told);
@@ -157,6 +158,15 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
               rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
+}
+
+void PeerNode::TakeMembership(const std::string& bytes) {
+  SHOAL_ASSERT_ON(*control_);
+  if (!members_) return;
+  const Status taken =
+      members_->Renew(bytes, invite_.scheduler, identity_->id, control_->clock().Now());
+  if (taken.ok()) return;
+  SHOAL_LOG(kWarning, "daemon", "membership.not_taken", {"error", taken.message()});
 }
 
 void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
@@ -218,6 +228,7 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
   SHOAL_ASSERT_ON(*control_);
   const std::uint64_t generation = stage_ ? stage_->plan().generation() : 0;
   if (message.has_plan()) return OnPlan(message.plan());
+  if (message.has_renewal()) return TakeMembership(message.renewal().membership());
   if (message.has_prepare()) return OnPrepare(message.prepare());
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());

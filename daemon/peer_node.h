@@ -26,6 +26,7 @@
 #include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
+#include "net/identity/membership_check.h"
 #include "net/links/link.h"
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
@@ -47,6 +48,7 @@ struct PeerParts {
   storage::CheckpointStore* checkpoints = nullptr;
   net::LinkHub* hub = nullptr;
   NewClient new_client;
+  std::shared_ptr<net::MembershipCheck> members;  // null: links show none
   SettingsOverlay overlay;
   const Machine* machine = nullptr;  // without one no terms are kept but caps
   UsageLedger ledger;
@@ -121,6 +123,7 @@ class PeerNode : private SchedulerConnection::Owner,
   void Rejoin();
   bool rests() const { return paused_ || ruled_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
+  void TakeMembership(const std::string& bytes);
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);
   StageResources Resources();
@@ -189,6 +192,7 @@ class PeerNode : private SchedulerConnection::Owner,
   storage::DeltaStore* const delta_store_;
   storage::CheckpointStore* const checkpoints_;
   net::LinkHub* const hub_;
+  const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
   std::unique_ptr<StageHost> stage_;

@@ -1,12 +1,14 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 
 #include "client/base/paths.h"
 #include "client/verbs/verb.h"
 #include "common/command_line/description.h"
+#include "common/units.h"
 
 namespace shoal::client {
 namespace {
@@ -162,17 +164,114 @@ std::vector<Verb> OrderVerbs() {
            [](Given* g) { return SwarmCommand(g->swarm, "resume", {}); },
            "shoal swarm resume --dir ./run",
            {kDaemonNotRunning}},
-          {"swarm invite",
-           "Print the invite line of the run",
-           OfRun,
-           [](Given* g) { return SwarmCommand(g->swarm, "invite", {}); },
-           "shoal swarm invite --dir ./run",
-           {kDaemonNotRunning}},
           {"swarm stop",
            "Stop the scheduler; the run can continue later",
            OfRun,
            [](Given* g) { return SwarmCommand(g->swarm, "stop", {}); },
            "shoal swarm stop --dir ./run",
+           {kDaemonNotRunning}}};
+}
+
+void InviteOptions(CLI::App* invite, Given* g) {
+  CLI::Option* uses =
+      invite->add_option("--uses", g->uses, "How many machines may join with it, each once")
+          ->check(CLI::Range(1, 10'000))
+          ->capture_default_str();
+  CLI::Option* expires =
+      invite->add_option("--expires", g->expires, "When it ends, from now: 30m, 12h, 7d")
+          ->type_name("TIME")
+          ->capture_default_str();
+  CLI::Option* name = invite
+                          ->add_option("--name", g->invite_name,
+                                       "Whom it is for, as `shoal swarm invites` shows it")
+                          ->type_name("NAME");
+  invite
+      ->add_flag("--standing", g->standing,
+                 "Print the run's standing invite, without limits, and make none")
+      ->excludes(uses)
+      ->excludes(expires)
+      ->excludes(name);
+  OfRun(invite, g);
+}
+
+ExitCode InviteNow(Given* g) {
+  if (const auto lasts = ParseDuration(g->expires); !lasts.ok()) {
+    return Fail(ExitCode::kUsage, "--expires: " + lasts.status().message());
+  }
+  std::map<std::string, std::string> arguments = {{"uses", std::to_string(g->uses)},
+                                                  {"expires", g->expires}};
+  if (!g->invite_name.empty()) arguments["name"] = g->invite_name;
+  if (g->standing) arguments = {{"standing", ""}};
+  return SwarmCommand(g->swarm, "invite", arguments);
+}
+
+void RevokeOptions(CLI::App* revoke, Given* g) {
+  revoke->add_option("id", g->id, "Id of `shoal swarm invites`, or its begin")
+      ->required()
+      ->type_name("ID");
+  revoke->add_flag("--members", g->members_too, "Also remove all who joined with it");
+  OfRun(revoke, g);
+}
+
+ExitCode RevokeNow(Given* g) {
+  std::map<std::string, std::string> arguments = {{"id", g->id}};
+  if (g->members_too) arguments["members"] = "";
+  return SwarmCommand(g->swarm, "revoke", arguments);
+}
+
+void KickOptions(CLI::App* kick, Given* g) {
+  kick->add_option("member", g->id, "Name, or begin of the key, of `shoal swarm members`")
+      ->required()
+      ->type_name("MEMBER");
+  CLI::Option* reason =
+      kick->add_option("--reason", g->kick_reason, "Why; its owner reads it")->type_name("TEXT");
+  kick->add_flag("--undo", g->undo, "Let a removed member join again")->excludes(reason);
+  OfRun(kick, g);
+}
+
+ExitCode KickNow(Given* g) {
+  std::map<std::string, std::string> arguments = {{"member", g->id}};
+  if (!g->kick_reason.empty()) arguments["reason"] = g->kick_reason;
+  if (g->undo) arguments["undo"] = "";
+  return SwarmCommand(g->swarm, "kick", arguments);
+}
+
+// Who may take part.
+std::vector<Verb> DoorVerbs() {
+  using enum ExitCode;
+  return {{"swarm invite",
+           "Make an invite and print its line",
+           InviteOptions,
+           InviteNow,
+           "shoal swarm invite --dir ./run --name Ana\n"
+           "shoal swarm invite --dir ./run --uses 20 --expires 2d",
+           {kDaemonNotRunning},
+           "The scheduler keeps no secret of it: copy the line now, it is not shown again."},
+          {"swarm invites",
+           "List invites: uses left, expiry, who used them",
+           OfRun,
+           [](Given* g) { return SwarmList(g->swarm, "invites"); },
+           "shoal swarm invites --dir ./run",
+           {kDaemonNotRunning}},
+          {"swarm revoke",
+           "End an invite: nobody new joins with it, its members stay",
+           RevokeOptions,
+           RevokeNow,
+           "shoal swarm revoke 0a1b2c3d --dir ./run\n"
+           "shoal swarm revoke 0a1b2c3d --members --dir ./run",
+           {kDaemonNotRunning}},
+          {"swarm members",
+           "List who has joined, by which invite, and when seen",
+           OfRun,
+           [](Given* g) { return SwarmList(g->swarm, "members"); },
+           "shoal swarm members --dir ./run",
+           {kDaemonNotRunning}},
+          {"swarm kick",
+           "Remove a member at once and for good; another peer takes its stage",
+           KickOptions,
+           KickNow,
+           "shoal swarm kick Ana --reason \"your results differ\" --dir ./run\n"
+           "shoal swarm kick Ana --undo --dir ./run",
            {kDaemonNotRunning}}};
 }
 
@@ -223,6 +322,7 @@ std::vector<Verb> SwarmVerbs() {
        {},
        "Reads the folder, whether the scheduler runs or not."}};
   for (Verb& verb : OrderVerbs()) verbs.push_back(std::move(verb));
+  for (Verb& verb : DoorVerbs()) verbs.push_back(std::move(verb));
   verbs.push_back({"swarm export",
                    "Write the newest weights as a model directory or a file",
                    ExportOptions,

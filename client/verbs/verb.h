@@ -34,13 +34,14 @@ struct Given {
   ServiceOptions service;
   std::string export_as, export_dtype, export_type;
   std::string invite, upload, download, name, device, listen, status_listen, config, export_path,
-      lasts, shell, store_run;
+      expires = "7d", id, invite_name, kick_reason, lasts, shell, store_run;
   std::vector<std::string> settings, words;
   std::optional<std::uint64_t> sample;
-  std::uint64_t last = 0;
+  std::uint64_t last = 0, uses = 1;
   int lines = 50, rounds = 0;
   double interval_s = 1;
-  bool follow = false, json = false, no_start = false, yes = false, store_all = false, now = false;
+  bool follow = false, json = false, no_start = false, yes = false, store_all = false, now = false,
+       standing = false, members_too = false, undo = false;
   std::function<ExitCode()> run;  // of the verb that was given
 };
 

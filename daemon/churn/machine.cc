@@ -50,7 +50,7 @@ void Machine::Later(Duration delay, std::function<void()> run) {
 
 // ---- its connection
 
-void Machine::Connected(const std::string& join_secret) {
+void Machine::Connected() {
   connected_ = true;
   ++life_;
   PeerMessage message;
@@ -58,7 +58,6 @@ void Machine::Connected(const std::string& join_secret) {
   hello->set_protocol(net::kProtocolVersion);
   hello->set_version(kVersion);
   hello->set_name("machine" + std::to_string(number_));
-  hello->set_join_secret(join_secret);
   hello->set_listen_port(9000);
   if (holds_ && !shadow_) {
     control::v1::Held* held = hello->mutable_held();

@@ -52,7 +52,7 @@ class Machine {
           Owner* owner);
 
   // Says hello, then heartbeats.
-  void Connected(const std::string& join_secret);
+  void Connected();
   void Disconnected();  // it lives on
   void Gone();
   void On(const control::v1::SchedulerMessage& message);

@@ -29,7 +29,6 @@ namespace {
 using control::v1::SchedulerMessage;
 using scheduler::ConnectionId;
 
-constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
 constexpr Duration kTickEvery = std::chrono::milliseconds(500);
 constexpr int kConnectRoundTrips = 3;
 constexpr auto kFilePercent = static_cast<std::uint32_t>(100 * (1 - kFileShare) + 0.5);
@@ -63,7 +62,7 @@ class ChurnSimulation final : public Machine::Owner {
         lines_(&events_),
         clock_(model_, settings_),
         ledger_(std::move(ledger)),
-        state_(scheduler::NewSwarmState(model_.config, model_.initial, kSecret)),
+        state_(scheduler::NewSwarmState(model_.config, model_.initial)),
         phase_(model_.stages.size(), &account_) {
     const auto rate = static_cast<double>(settings.scheduler.value);
     scheduler_node_ = lines_.Add(rate, rate);
@@ -181,7 +180,7 @@ void ChurnSimulation::Connect(Machine* machine) {
   connections_[connection] = machine;
   connection_of_[machine] = connection;
   Feed(scheduler::PeerConnected{connection, machine->id(), "10.0.0.1"});
-  machine->Connected(kSecret);
+  machine->Connected();
   if (!std::exchange(ticking_, true)) Ticks();
 }
 

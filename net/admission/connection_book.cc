@@ -1,6 +1,7 @@
 #include "net/admission/connection_book.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common/process/descriptor_limit.h"
 #include "common/status.h"
@@ -20,6 +21,7 @@ ConnectionLimits Complete(ConnectionLimits limits) {
 }  // namespace
 
 ConnectionBook::ConnectionBook(const ConnectionLimits& limits) : limits_(Complete(limits)) {
+  handshakes_of_all_ = limits_.handshakes_of_all;
   SHOAL_CHECK(limits_.strangers > 0 && limits_.strangers < limits_.all &&
               limits_.strangers_per_line > 0);
 }
@@ -28,13 +30,12 @@ ConnectionBook::Arrival ConnectionBook::Arrive(const TcpEndpoint& other_end, Tim
   Arrival arrival;
   const Line line = LineOf(other_end);
   LineState* const state = StateOf(line, now);
-  if (full() || state->handshakes < 1) return arrival;
+  if (full() || !TakeHandshake(state, now)) return arrival;
   const bool line_full = state->strangers >= limits_.strangers_per_line;
   if (line_full || strangers_.size() >= limits_.strangers) {
     arrival.ended = OldestStranger(line_full ? &line : nullptr);
     LeaveStrangers(*arrival.ended, connections_.at(*arrival.ended));
   }
-  state->handshakes -= 1;
   ++state->strangers;
   arrival.number = ++last_;
   connections_[last_] = {other_end, now, std::nullopt};
@@ -60,6 +61,9 @@ bool ConnectionBook::Prove(const TcpEndpoint& other_end, const PeerId& key) {
   const auto line = lines_.find(LineOf(other_end));
   if (line != lines_.end()) {
     line->second.handshakes = std::min(line->second.handshakes + 1, limits_.handshakes);
+    if (!std::exchange(line->second.known, true)) {
+      handshakes_of_all_ = std::min(handshakes_of_all_ + 1, limits_.handshakes_of_all);
+    }
   }
   connection.key = key;
   ++own;
@@ -103,6 +107,17 @@ ConnectionBook::LineState* ConnectionBook::StateOf(const Line& line, TimePoint n
   }
   state.counted_at = now;
   return &state;
+}
+
+bool ConnectionBook::TakeHandshake(LineState* state, TimePoint now) {
+  const double seconds = std::chrono::duration<double>(now - counted_at_).count();
+  handshakes_of_all_ = std::min(handshakes_of_all_ + seconds * limits_.handshakes_of_all_per_second,
+                                limits_.handshakes_of_all);
+  counted_at_ = now;
+  if (state->handshakes < 1 || (!state->known && handshakes_of_all_ < 1)) return false;
+  state->handshakes -= 1;
+  if (!state->known) handshakes_of_all_ -= 1;
+  return true;
 }
 
 // Forgets half of the lines without a connection, those not heard of for longest. Whoever has many

@@ -1,7 +1,8 @@
 // ConnectionBook: which accepted connections may stay, before anybody has said a word on them.
 //
 // Whoever connects is a stranger until a stream with an admitted key came over the connection
-// (Prove). Strangers are limited in all, per line (tcp_endpoint.h) and in handshakes per second.
+// (Prove). Strangers are limited in all and per line (tcp_endpoint.h), in number and in handshakes
+// per second; lines that somebody was admitted from do not suffer from those of others.
 // The stranger that waits longest makes room for a new one, so silent connections hold nobody up.
 
 #ifndef SHOAL_NET_ADMISSION_CONNECTION_BOOK_H_
@@ -27,6 +28,10 @@ struct ConnectionLimits {
   // Handshakes that led to nothing: so many at once, and then so many per second, per line.
   double handshakes = 128;
   double handshakes_per_second = 16;
+  // The same of all lines together from which nobody was admitted yet: a wrong ticket costs the
+  // check of a signature, and strangers may have many addresses.
+  double handshakes_of_all = 1024;
+  double handshakes_of_all_per_second = 128;
   // From accept to the first stream.
   Duration proof_time = std::chrono::seconds(20);
   std::size_t per_key = 64;  // proven connections of one key: links, control, artefacts
@@ -71,9 +76,12 @@ class ConnectionBook {
     double handshakes = 0;  // that the line may still begin now
     TimePoint counted_at;
     std::size_t strangers = 0;
+    bool known = false;  // somebody was admitted from it
   };
 
   LineState* StateOf(const Line& line, TimePoint now);
+  // Whether a line, known or not, may begin one more handshake; takes it.
+  bool TakeHandshake(LineState* state, TimePoint now);
   void ForgetLines(TimePoint now);
   // The oldest stranger of `line`, or of the line that has most of them.
   std::optional<ConnectionNumber> OldestStranger(const Line* line) const;
@@ -81,6 +89,8 @@ class ConnectionBook {
 
   const ConnectionLimits limits_;
   ConnectionNumber last_ = 0;
+  double handshakes_of_all_ = 0;  // that lines which are not known may still begin
+  TimePoint counted_at_{};
   std::map<ConnectionNumber, Connection> connections_;
   // Not proven and not told to end, oldest first.
   std::map<ConnectionNumber, Line> strangers_;

@@ -15,13 +15,14 @@
 #include "common/status.h"
 #include "net/admission/connection_book.h"
 #include "net/identity/identity.h"
+#include "net/identity/tls.h"
 #include "net/relay/relay_state.h"
 #include "proto/control.pb.h"
 
 namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
-inline constexpr std::uint32_t kProtocolVersion = 12;
+inline constexpr std::uint32_t kProtocolVersion = 13;
 // Of a scheduler; more are turned away.
 inline constexpr std::size_t kControlConnectionsMax = 4096;
 
@@ -36,10 +37,16 @@ struct ControlStats {
 
 // ---- scheduler side ----
 
+// Key and invite are those of the TLS certificate; invite 0: it has no ticket.
+struct ControlCaller {
+  PeerId peer;
+  InviteId invite;
+  std::string address;  // empty: it came by a relay
+};
+
 struct ControlServerHandlers {
-  // peer: from the TLS certificate. `address`: the peer's; empty where it came by a relay. Thread:
-  // executor.
-  std::function<void(ConnectionId, PeerId peer, const std::string& address)> on_connect;
+  // Thread: executor.
+  std::function<void(ConnectionId, const ControlCaller& caller)> on_connect;
   std::function<void(ConnectionId, control::v1::PeerMessage)> on_message;
   std::function<void(ConnectionId, Status)> on_disconnect;
   // Artefacts; run on `blocking` (may read disk). `peer` may fetch only if it is a member.
@@ -57,7 +64,7 @@ struct ControlServerHandlers {
 struct ControlServerOptions {
   std::string listen = "0.0.0.0:8781";  // host:port, port 0: any free one
   std::shared_ptr<const Identity> identity;
-  std::string join_secret;  // as invites have it; who does not know it stops at TLS
+  Admission admission;  // who is not admitted stops at TLS
   // Those that are relays': the server registers there, so that peers reach it by them.
   std::vector<std::string> relays;
   ConnectionLimits connections{};

@@ -163,9 +163,11 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
       // The right scheduler ended the connection before the first message: so it refuses a key.
       if (outcome.code() == StatusCode::kUnavailable && *reached_ && !connected_) {
         outcome = PermissionDenied(
-            "it does not take this machine's key: the invite is of another run or out of date, or "
-            "the scheduler runs another version of shoal; ask the organiser for the invite line "
-            "(it is in the file `invite` of the scheduler's directory) and join again");
+            "it does not let this machine in: the invite is used up, expired, revoked or of "
+            "another "
+            "run, or the organiser removed this machine, or the scheduler runs another version of "
+            "shoal; ask the organiser for a new invite (`shoal swarm invite` makes one), then: "
+            "shoal join shoal1_...");
       }
     }
     state_->executor->Post("control.closed", [self = shared_from_this(), outcome] {

@@ -13,7 +13,7 @@
 #include "net/control/artefact_service.h"
 #include "net/control/control.h"
 #include "net/identity/grpc_setup.h"
-#include "net/identity/join_ticket.h"
+#include "net/identity/tls.h"
 #include "net/relay/relay_door.h"
 #include "proto/control.grpc.pb.h"
 
@@ -71,7 +71,7 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::
   ControlStream(std::shared_ptr<ConnectionTable> table, grpc::CallbackServerContext* context)
       : table_(std::move(table)), context_(context) {}
 
-  void Start(const Result<PeerId>& peer, const std::string& address) {
+  void Start(const Result<PeerId>& peer) {
     self_ = shared_from_this();
     Status status = peer.status();
     std::shared_ptr<ControlStream> displaced;
@@ -81,9 +81,12 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::
       End(status);
       return;
     }
+    const std::string address = PeerAddress(context_->peer());
     PostTo(table_, "control.connect",
-           [id = id_, peer = *peer, address](const ControlServerHandlers& handlers) {
-             if (handlers.on_connect) handlers.on_connect(id, peer, address);
+           [id = id_, caller = ControlCaller{*peer, InviteOf(context_->auth_context().get()),
+                                             table_->gate->IsRelayed(address) ? "" : address}](
+               const ControlServerHandlers& handlers) {
+             if (handlers.on_connect) handlers.on_connect(id, caller);
            });
     MutexLock lock(mutex_);
     if (finished_) return;
@@ -259,9 +262,7 @@ class ControlService final : public pb::Control::CallbackService {
   grpc::ServerBidiReactor<pb::PeerMessage, pb::SchedulerMessage>* Attend(
       grpc::CallbackServerContext* context) override {
     const auto stream = std::make_shared<ControlStream>(table_, context);
-    const std::string address = PeerAddress(context->peer());
-    stream->Start(CallerOf(context, table_->gate.get()),
-                  table_->gate->IsRelayed(address) ? "" : address);
+    stream->Start(CallerOf(context, table_->gate.get()));
     return stream.get();
   }
 
@@ -309,10 +310,7 @@ class GrpcControlServer final : public ControlServer {
     server.identity = options.identity;
     server.message_bytes_max = kPeerMessageBytesMax;
     server.memory_bytes = kMemoryBytesMax;
-    server.admission = [secret = options.join_secret, scheduler = options.identity->id](
-                           const PeerId& key, std::string_view certificate_pem) {
-      return CheckTicket(certificate_pem, key, secret, scheduler);
-    };
+    server.admission = options.admission;
     SHOAL_ASSIGN_OR_RETURN(
         server_, PeerServer::Start(server, table_->gate, [this](grpc::ServerBuilder* builder) {
           builder->RegisterService(control_.get());
@@ -366,7 +364,7 @@ class GrpcControlServer final : public ControlServer {
 Result<std::unique_ptr<ControlServer>> NewControlServer(const ControlServerOptions& options,
                                                         Executor* executor, Executor* blocking,
                                                         ControlServerHandlers handlers) {
-  SHOAL_CHECK(options.identity && executor != nullptr && blocking != nullptr);
+  SHOAL_CHECK(options.identity && options.admission && executor != nullptr && blocking != nullptr);
   auto server = std::make_unique<GrpcControlServer>(executor, blocking, std::move(handlers));
   SHOAL_RETURN_IF_ERROR(server->Start(options));
   return std::unique_ptr<ControlServer>(std::move(server));

@@ -34,6 +34,7 @@ struct Deleter {
 };
 using BioPtr = std::unique_ptr<BIO, Deleter<BIO_free_all>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Deleter<EVP_PKEY_free>>;
+using SignContextPtr = std::unique_ptr<EVP_MD_CTX, Deleter<EVP_MD_CTX_free>>;
 using KeyContextPtr = std::unique_ptr<EVP_PKEY_CTX, Deleter<EVP_PKEY_CTX_free>>;
 
 BioPtr ReadOnlyBio(std::string_view text) {
@@ -144,6 +145,20 @@ Result<std::string> SelfSignedCertificate(const std::string& private_key_pem,
   SHOAL_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(private_key_pem));
   SHOAL_ASSIGN_OR_RETURN(const PeerId id, RawPublicKey(key.get()));
   return SignedCertificate(key.get(), id, extension);
+}
+
+Result<std::string> SignWithKey(const std::string& private_key_pem, std::string_view text) {
+  SHOAL_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(private_key_pem));
+  const SignContextPtr context(EVP_MD_CTX_new());
+  std::string signature(64, '\0');
+  std::size_t size = signature.size();
+  if (!context || EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
+      EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
+                     reinterpret_cast<const unsigned char*>(text.data()), text.size()) != 1 ||
+      size != signature.size()) {
+    return Internal("OpenSSL cannot sign with an Ed25519 key");
+  }
+  return signature;
 }
 
 void FreeCertificate::operator()(x509_st* certificate) const { X509_free(certificate); }

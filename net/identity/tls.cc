@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "net/identity/join_ticket.h"
 
 namespace shoal::net {
 namespace {
@@ -45,6 +46,13 @@ class KeyVerifier final : public tls::ExternalCertificateVerifier {
 std::shared_ptr<tls::CertificateProviderInterface> OwnCertificate(const Identity& identity) {
   return std::make_shared<tls::StaticDataCertificateProvider>(
       std::vector<tls::IdentityKeyCertPair>{{identity.private_key_pem, identity.certificate_pem}});
+}
+
+Result<std::string> CertificateOf(const grpc::AuthContext* context) {
+  if (context == nullptr) return Unauthenticated("the connection is not encrypted");
+  const auto values = context->FindPropertyValues("x509_pem_cert");
+  if (values.size() != 1) return Unauthenticated("the other end showed no certificate");
+  return std::string(values[0].data(), values[0].size());
 }
 
 }  // namespace
@@ -81,10 +89,14 @@ std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
 }
 
 Result<PeerId> PeerOf(const grpc::AuthContext* context) {
-  if (context == nullptr) return Unauthenticated("the connection is not encrypted");
-  const auto values = context->FindPropertyValues("x509_pem_cert");
-  if (values.size() != 1) return Unauthenticated("the other end showed no certificate");
-  return PeerIdOfCertificate({values[0].data(), values[0].size()});
+  SHOAL_ASSIGN_OR_RETURN(const std::string pem, CertificateOf(context));
+  return PeerIdOfCertificate(pem);
+}
+
+InviteId InviteOf(const grpc::AuthContext* context) {
+  const Result<std::string> pem = CertificateOf(context);
+  const auto ticket = pem.ok() ? ReadTicket(*pem) : std::nullopt;
+  return ticket ? ticket->invite : InviteId{};
 }
 
 }  // namespace shoal::net

@@ -38,6 +38,9 @@ std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
 
 // Who is at the other end of an accepted call; null context and missing certificate are errors.
 Result<PeerId> PeerOf(const grpc::AuthContext* context);
+// The invite that the other end's certificate has a ticket of; of none: 0. That the ticket holds is
+// known from the handshake.
+InviteId InviteOf(const grpc::AuthContext* context);
 
 }  // namespace shoal::net
 

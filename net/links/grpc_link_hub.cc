@@ -204,7 +204,7 @@ class GrpcLinkHub final : public LinkHub {
     auto core = std::make_shared<LinkCore>(
         target, std::move(handlers),
         LinkContext{options_.limits, options_.upload, options_.download, executor_, stripes_most_,
-                    unfinished_, low_water_,
+                    unfinished_, low_water_, options_.members,
                     [gate = gate_](const std::string& end) { return gate->IsRelayed(end); },
                     [greeter = greeter_] { greeter->LookAgain(); }});
     pacing_->Start();

@@ -10,6 +10,7 @@
 #include "common/status.h"
 #include "net/admission/connection_book.h"
 #include "net/identity/identity.h"
+#include "net/identity/membership_check.h"
 #include "net/links/link.h"
 #include "net/pacing/rate_limiter.h"
 
@@ -26,6 +27,7 @@ struct LinkHubOptions {
   // Ask the home's router to lead a port here, where `listen` is any address.
   bool map_port = false;
   ConnectionLimits connections{};
+  std::shared_ptr<MembershipCheck> members;  // null: whoever the plan names may link
 };
 
 // Handlers run on `executor`, which must outlive the hub.

@@ -88,11 +88,16 @@ bool LinkCore::Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t h
   dialled_ = false;
   receiver_.CountWire(WireBytes(hello_bytes));
   bulk::v1::ChunkHeader header;
-  header.mutable_accept();
+  header.mutable_accept()->set_membership(OwnMembership());
   QueueControl(header);
   Opened();
   ReadMore();
   return true;
+}
+
+Status LinkCore::Show(const std::string& membership) {
+  MutexLock lock(mutex_);
+  return TakeMembership(membership);
 }
 
 bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
@@ -203,7 +208,7 @@ void LinkCore::OnOpen(BulkStream* stream) {
   if (stream != stream_.get() || handshake_.phase() != LinkPhase::kConnecting) return;
   handshake_.Greet(ShownAddress(stream_->address()));
   bulk::v1::ChunkHeader header;
-  *header.mutable_hello() = handshake_.Hello();
+  *header.mutable_hello() = MakeHello();
   QueueControl(header);
   ReadMore();
 }
@@ -255,6 +260,28 @@ void LinkCore::Close(const Status& reason) {
   });
 }
 
+// ---- membership ----
+
+Status LinkCore::TakeMembership(const std::string& bytes) {
+  if (!context_.members) return Status::Ok();
+  const auto until = context_.members->Until(bytes, target_.peer, target_.run, Now());
+  if (!until.ok()) return until.status().WithContext(PeerText());
+  member_until_ = *until;
+  return Status::Ok();
+}
+
+std::string LinkCore::OwnMembership() {
+  if (!context_.members) return "";
+  shown_version_ = context_.members->version();
+  return context_.members->own();
+}
+
+bulk::v1::LinkHello LinkCore::MakeHello() {
+  bulk::v1::LinkHello hello = handshake_.Hello();
+  hello.set_membership(OwnMembership());
+  return hello;
+}
+
 // ---- once a second ----
 
 void LinkCore::Tick() {
@@ -275,7 +302,12 @@ void LinkCore::Tick() {
                            " was begun and not finished"));
     return;
   }
-  if (liveness_.PingDue(now, context_.limits.timeouts.ping_interval)) SendPing(now);
+  if (context_.members && now >= member_until_) {
+    Close(Unauthenticated("the membership of " + PeerText() + " in the run has ended"));
+    return;
+  }
+  const bool renewed = context_.members && context_.members->version() != shown_version_;
+  if (renewed || liveness_.PingDue(now, context_.limits.timeouts.ping_interval)) SendPing(now);
   After("link.tick", kTick, &LinkCore::Tick);
 }
 
@@ -297,7 +329,7 @@ void LinkCore::LookAtStripes() {
 
 void LinkCore::Grow() {
   if (stream_->stripes() >= context_.limits.connections_max) return;
-  if (!stream_->Grow(handshake_.Hello())) return;
+  if (!stream_->Grow(MakeHello())) return;
   SHOAL_LOG(kDebug, "net", "link.grow", {"peer", target_.peer.ToShort()},
             {"stripes", stream_->stripes() + 1});
 }
@@ -316,6 +348,9 @@ void LinkCore::SendPing(TimePoint now, bool crowded) {
   bulk::v1::ChunkHeader header;
   header.mutable_ping()->set_id(liveness_.Ping(now, sender_.sent_wire_bytes()));
   header.mutable_ping()->set_crowded(crowded);
+  if (context_.members && context_.members->version() != shown_version_) {
+    header.mutable_ping()->set_membership(OwnMembership());
+  }
   QueueControl(header);
 }
 
@@ -391,6 +426,7 @@ Status LinkCore::HandleIncoming(FrameIntake::Incoming incoming) {
   const bulk::v1::ChunkHeader& header = incoming.header;
   if (handshake_.phase() == LinkPhase::kGreeting) {
     SHOAL_RETURN_IF_ERROR(LinkHandshake::CheckAnswer(header));
+    SHOAL_RETURN_IF_ERROR(TakeMembership(header.accept().membership()));
     Opened();
     Pump();
     return Status::Ok();
@@ -400,15 +436,15 @@ Status LinkCore::HandleIncoming(FrameIntake::Incoming incoming) {
     return Status::Ok();
   }
   if (!header.has_ping()) return InvalidArgument("a message that is neither chunk nor ping");
-  HandlePing(header.ping());
-  return Status::Ok();
+  return HandlePing(header.ping());
 }
 
-void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
+Status LinkCore::HandlePing(const bulk::v1::Ping& ping) {
+  if (!ping.membership().empty()) SHOAL_RETURN_IF_ERROR(TakeMembership(ping.membership()));
   const TimePoint heard = liveness_.heard_at();
   if (ping.reply()) {
     if (liveness_.Answered(ping.id(), ping.at())) SendPing(heard);
-    return;
+    return Status::Ok();
   }
   if (ping.crowded() && dialled_) Grow();
   bulk::v1::ChunkHeader header;
@@ -416,6 +452,7 @@ void LinkCore::HandlePing(const bulk::v1::Ping& ping) {
   header.mutable_ping()->set_reply(true);
   header.mutable_ping()->set_at(static_cast<std::uint64_t>(heard.time_since_epoch().count()));
   QueueControl(header);
+  return Status::Ok();
 }
 
 void LinkCore::Deliver(Frame frame) {

@@ -17,6 +17,7 @@
 #include "common/executor.h"
 #include "common/mutex.h"
 #include "net/base/transfer_rates.h"
+#include "net/identity/membership_check.h"
 #include "net/links/frame_intake.h"
 #include "net/links/link.h"
 #include "net/links/link_handshake.h"
@@ -40,6 +41,7 @@ struct LinkContext {
   std::shared_ptr<const std::atomic<std::size_t>> stripes_most;  // see LinkSender
   std::shared_ptr<ByteBudget> unfinished;                        // frames of all links
   std::shared_ptr<LowWaterLoop> low_water;
+  std::shared_ptr<MembershipCheck> members;  // null: whoever the plan names may link
   // Whether an accepted connection came by a relay. Thread: any.
   std::function<bool(const std::string& peer_address)> is_relayed;
   // An attempt of this end's failed: callers that waited for its end may be taken. On the executor.
@@ -65,6 +67,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   // An accepted stream whose hello matched. False: the stream or the link has ended, or the link
   // has another stream, or may have one in a moment. Thread: any.
   bool Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  // What the caller's hello shows, before Attach or Join. Thread: any.
+  Status Show(const std::string& membership);
   // The same for one more connection of an open link. Thread: any.
   bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
   // Ends the link with a reason. Thread: any.
@@ -107,8 +111,14 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void Pump() SHOAL_REQUIRES(mutex_);
   void UploadWaited() SHOAL_REQUIRES(mutex_);
 
+  // What the other end shows of its membership.
+  Status TakeMembership(const std::string& bytes) SHOAL_REQUIRES(mutex_);
+  // What this end shows; empty: nothing.
+  std::string OwnMembership() SHOAL_REQUIRES(mutex_);
+  bulk::v1::LinkHello MakeHello() SHOAL_REQUIRES(mutex_);
+
   Status HandleIncoming(FrameIntake::Incoming incoming) SHOAL_REQUIRES(mutex_);
-  void HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
+  Status HandlePing(const bulk::v1::Ping& ping) SHOAL_REQUIRES(mutex_);
   void Deliver(Frame frame) SHOAL_REQUIRES(mutex_);
   void ReadMore() SHOAL_REQUIRES(mutex_);
   void Resume() SHOAL_REQUIRES(mutex_);
@@ -137,6 +147,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   std::string path_ SHOAL_GUARDED_BY(mutex_);                // of stream_, as LinkStats has it
   std::size_t tuned_stripes_ SHOAL_GUARDED_BY(mutex_) = 0;   // whose sockets those are
   StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
+  TimePoint member_until_ SHOAL_GUARDED_BY(mutex_){};         // the other end
+  std::uint64_t shown_version_ SHOAL_GUARDED_BY(mutex_) = 0;  // of this end's membership
 };
 
 }  // namespace shoal::net

@@ -166,7 +166,8 @@ Status LinkGreeter::Match(const Caller& caller) {
         link->target().channel != caller.hello.channel()) {
       continue;
     }
-    const Status status = Compare(caller.hello, link->target());
+    Status status = Compare(caller.hello, link->target());
+    if (status.ok()) status = link->Show(caller.hello.membership());
     const bool first = caller.hello.stripe() == 0;
     if (status.ok() && (first ? link->Attach(caller.stream, caller.hello_bytes)
                               : link->Join(caller.stream, caller.hello_bytes))) {

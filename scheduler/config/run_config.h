@@ -79,6 +79,7 @@ struct RunConfig {
   // [scheduler]
   std::vector<std::string> etcd;  // where several schedulers keep the history; empty: one, RocksDB
   std::string etcd_prefix = "shoal/run";
+  bool standing_invite = true;
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;

@@ -179,6 +179,9 @@ void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
                    "several schedulers, one of which leads; empty: one scheduler, with its own"});
   keys->push_back({"scheduler", "prefix", &c->etcd_prefix, 0, 0, "",
                    "of the run's keys in etcd; no two runs may have the same"});
+  keys->push_back({"scheduler", "standing_invite", &c->standing_invite, 0, 0, "",
+                   "print an invite without limits at the start; false: it lets nobody in, and "
+                   "shoal swarm invite makes invites that end"});
 }
 
 // All schedulers have the same file, so it must say where peers find each of them.

@@ -81,6 +81,12 @@ class RunHistory {
   static Status On(const SchedulerStarted&) { return Status::Ok(); }
   static Status On(const MemberCame&) { return Status::Ok(); }
   static Status On(const MemberGone&) { return Status::Ok(); }
+  // What the invite book keeps.
+  static Status On(const InviteMade&) { return Status::Ok(); }
+  static Status On(const InviteRevoked&) { return Status::Ok(); }
+  static Status On(const MemberJoined&) { return Status::Ok(); }
+  static Status On(const MemberKicked&) { return Status::Ok(); }
+  static Status On(const MemberTakenBack&) { return Status::Ok(); }
   Status On(const PlanMade& event);
   Status On(const PipelinesCount& event);
   Status On(const LossesKnown& event);

@@ -14,6 +14,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "net/identity/join_ticket.h"
 #include "proto/control.pb.h"
 
 namespace shoal::scheduler {
@@ -112,11 +113,35 @@ struct RunReleased {};
 struct RunFinished {
   std::uint64_t steps = 0;
 };
+// An invite was made: how often it may be used, 0: without limit, and until when, ms since 1970.
+struct InviteMade {
+  net::InviteKey key;
+  std::string name;
+  std::uint64_t uses = 0, expires_ms = 0;
+};
+struct InviteRevoked {
+  InviteId invite;
+};
+// A key came that was no member yet: one use of the invite is gone.
+struct MemberJoined {
+  PeerId peer;
+  std::string name;
+  InviteId invite;
+};
+// The organiser removed a member; it may come back if he says so.
+struct MemberKicked {
+  PeerId peer;
+  std::string reason;
+};
+struct MemberTakenBack {
+  PeerId peer;
+};
 
 using StoredEvent = std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame,
                                  MemberGone, PlanMade, PipelinesCount, GenerationEnded, LossesKnown,
                                  HeldOutMeasured, StepSkipped, CheckpointMade, RunHeld, RunReleased,
-                                 RunFinished, RunRestored, GenerationGoesOn>;
+                                 RunFinished, RunRestored, GenerationGoesOn, InviteMade,
+                                 InviteRevoked, MemberJoined, MemberKicked, MemberTakenBack>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

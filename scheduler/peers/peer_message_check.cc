@@ -119,19 +119,7 @@ Status CheckSyncDone(const control::v1::SyncDone& done) {
 
 }  // namespace
 
-bool EqualInConstantTime(std::string_view secret, std::string_view given) {
-  // Volatile: the compiler may not stop at the first difference.
-  volatile unsigned difference = secret.size() == given.size() ? 0 : 1;
-  for (std::size_t i = 0; i < secret.size(); ++i) {
-    const char other = given.empty() ? '\0' : given[i % given.size()];
-    difference = difference | static_cast<unsigned>(static_cast<unsigned char>(secret[i]) ^
-                                                    static_cast<unsigned char>(other));
-  }
-  return difference == 0;
-}
-
-Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config,
-                      std::string_view join_secret) {
+Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config) {
   if (hello.protocol() != net::kProtocolVersion) {
     const bool older = hello.protocol() < net::kProtocolVersion;
     return FailedPrecondition(
@@ -139,11 +127,6 @@ Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config,
         ", your shoald (" + CleanText(hello.version(), kNameCharactersMax) + ") speaks version " +
         std::to_string(hello.protocol()) + "; update " +
         (older ? "shoald on your machine" : "shoal-scheduler, or use the shoald that fits it"));
-  }
-  if (!EqualInConstantTime(join_secret, hello.join_secret())) {
-    return PermissionDenied(
-        "the join secret is not this run's; ask the organiser for the invite line (it is in the "
-        "file 'invite' of the scheduler's directory)");
   }
   if (hello.run() != 0 && hello.run() != config.run.value) {
     return FailedPrecondition("this scheduler serves run " + config.run.ToHex() +

@@ -21,13 +21,8 @@ inline constexpr std::size_t kStatusBytesMax = 256 * 1024;
 inline constexpr std::size_t kReasonCharactersMax = 512;
 inline constexpr std::size_t kHashBytes = 32;
 
-// Takes the same time wherever the texts differ, so that a secret cannot be guessed letter by
-// letter. The length of `secret` is not hidden.
-bool EqualInConstantTime(std::string_view secret, std::string_view given);
-
-// Whether this peer may attend: protocol version, join secret, run. The message is for its owner.
-Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config,
-                      std::string_view join_secret);
+// Whether this peer may attend: protocol version, run. The message is for its owner.
+Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config);
 
 // Sizes, ranges and finite numbers of any message; invalid argument names the field. A loss that
 // is not finite is allowed: that is an answer, not a malformed message.

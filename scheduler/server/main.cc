@@ -27,6 +27,7 @@
 #include "dataset/prepared_data.h"
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
+#include "scheduler/door/wall_clock.h"
 #include "scheduler/mirror/run_restore.h"
 #include "scheduler/server/replicated_server.h"
 #include "scheduler/server/run_artefacts.h"
@@ -222,16 +223,16 @@ void Greet(const SchedulerServer& server) {
               << (config.base == "source" ? "as its files have it" : "in " + config.base) << "\n";
   }
   std::cout << DescribeDeltaSize(config, server.delta_size());
-  std::cout << "status page: http://" << server.status_address() << "/\n"
-            << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
+  std::cout << "status page: http://" << server.status_address() << "/\n";
+  if (server.invite().empty()) {
+    std::cout << "next: make an invite for each of " << needed << " machines with\n\n"
+              << "  shoal swarm invite --dir " << config.directory << "\n"
+              << std::endl;
+    return;
+  }
+  std::cout << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
             << ", type\n\n  shoal join " << server.invite() << "\n"
             << std::endl;
-}
-
-std::uint64_t UnixMilliseconds() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(ms, 0));
 }
 
 std::string Variable(const char* name) {

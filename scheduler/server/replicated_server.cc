@@ -12,10 +12,10 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "net/base/host_port.h"
+#include "scheduler/door/join_secret.h"
 #include "scheduler/election/etcd_event_log.h"
 #include "scheduler/election/etcd_keys.h"
 #include "scheduler/server/history_place.h"
-#include "scheduler/server/join_secret.h"
 
 namespace shoal::scheduler {
 namespace {

@@ -13,10 +13,10 @@
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 #include "net/identity/secret_file.h"
+#include "scheduler/door/wall_clock.h"
 #include "scheduler/server/artefact_ref.h"
 #include "scheduler/server/history_place.h"
 #include "scheduler/server/invite_addresses.h"
-#include "scheduler/server/join_secret.h"
 #include "scheduler/server/run_status.h"
 
 namespace shoal::scheduler {
@@ -93,7 +93,7 @@ SchedulerServer::~SchedulerServer() {
   store_.reset();
   if (control_) OnControl([] {});  // what it answered still finds the control thread
   control_.reset();
-  if (invite_.empty()) return;
+  if (!listens_) return;
   std::error_code error;
   std::filesystem::remove(config_.directory + "/status.addr", error);
 }
@@ -149,7 +149,10 @@ Status SchedulerServer::Replay() {
   std::uint64_t events = 0;
   SHOAL_RETURN_IF_ERROR(disk_->log().Replay([&](std::uint64_t number, std::string_view event) {
     events = number;
-    return state_->Restore(event).WithContext("event " + std::to_string(number));
+    Status restored = state_->Restore(event).WithContext("event " + std::to_string(number));
+    if (!restored.ok()) return restored;
+    if (const auto timed = DecodeTimedEvent(event); timed.ok()) door_->Apply(*timed);
+    return Status::Ok();
   }));
   config_ = state_->config();
   return CheckHistory(events);
@@ -203,15 +206,15 @@ void SchedulerServer::FindLost() {
 }
 
 Status SchedulerServer::Listen() {
-  SHOAL_ASSIGN_OR_RETURN(const std::string secret, LoadOrCreateJoinSecret(config_.directory));
+  SHOAL_RETURN_IF_ERROR(OpenDoor());
   config_.run = NewRunId();
-  state_ = NewSwarmState(config_, artefacts_.initial, secret);
+  state_ = NewSwarmState(config_, artefacts_.initial);
   if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
   FindLost();
-  SHOAL_RETURN_IF_ERROR(ListenForPeers(secret));
+  SHOAL_RETURN_IF_ERROR(ListenForPeers());
 
   net::LocalHandlers local;
   local.on_status = [this](std::function<void(std::string)> reply) { reply(MakeStatusJson()); };
@@ -232,12 +235,13 @@ Status SchedulerServer::Listen() {
   return Status::Ok();
 }
 
-Status SchedulerServer::ListenForPeers(const std::string& secret) {
+Status SchedulerServer::ListenForPeers() {
   net::ControlServerOptions options;
   options.listen = config_.listen;
-  SHOAL_ASSIGN_OR_RETURN(options.identity, net::LoadOrCreateIdentity(config_.directory));
-  self_ = options.identity->id;
-  options.join_secret = secret;
+  options.identity = identity_;
+  options.admission = [this](const PeerId& key, std::string_view certificate_pem) {
+    return door_->Check(key, certificate_pem, UnixMilliseconds());
+  };
   SHOAL_ASSIGN_OR_RETURN(options.relays, StartOwnRelay());
   options.relays.insert(options.relays.end(), config_.relays.begin(), config_.relays.end());
   Status status;
@@ -251,15 +255,18 @@ Status SchedulerServer::ListenForPeers(const std::string& secret) {
     }
   });
   if (!status.ok()) return CannotListen("listen", status);
-  net::Invite invite;
-  SHOAL_ASSIGN_OR_RETURN(invite.addresses,
+  SHOAL_ASSIGN_OR_RETURN(to_here_.addresses,
                          InviteAddresses(config_.advertise, config_.listen, peers_->port()));
+  std::vector<std::string>& addresses = to_here_.addresses;
   const std::size_t most = net::kInviteAddressesMax - options.relays.size();
-  if (invite.addresses.size() > most) invite.addresses.resize(most);
-  invite.addresses.insert(invite.addresses.end(), options.relays.begin(), options.relays.end());
-  invite.scheduler = options.identity->id;
-  invite.secret = secret;
-  invite_ = net::FormatInvite(invite);
+  if (addresses.size() > most) addresses.resize(most);
+  addresses.insert(addresses.end(), options.relays.begin(), options.relays.end());
+  to_here_.scheduler = self_;
+  to_here_.secret = secret_;
+  const bool open = door_->Read([&](const InviteBook& book) {
+    return book.Judge(PeerId{}, net::InviteKeyOf(secret_)->id(), 0) == Admittance::kOpen;
+  });
+  invite_ = open ? net::FormatInvite(to_here_) : "";
   return Status::Ok();
 }
 
@@ -280,21 +287,23 @@ Result<std::vector<std::string>> SchedulerServer::StartOwnRelay() {
 }
 
 Status SchedulerServer::WriteFiles() {
-  SHOAL_RETURN_IF_ERROR(WriteFileAtomic(config_.directory + "/invite", invite_ + "\n", 0600));
+  listens_ = true;
+  SHOAL_RETURN_IF_ERROR(WriteInvite());
   return WriteFileAtomic(config_.directory + "/status.addr", http_->address() + "\n");
 }
 
 net::ControlServerHandlers SchedulerServer::ControlHandlers() {
   net::ControlServerHandlers handlers;
-  handlers.on_connect = [this](net::ConnectionId id, PeerId peer, const std::string& address) {
+  handlers.on_connect = [this](net::ConnectionId id, const net::ControlCaller& caller) {
     SHOAL_ASSERT_ON(*control_);
-    if (leads_ && peer == self_) {
+    if (leads_ && caller.peer == self_) {
       standbys_.insert(id);
       return;
     }
-    connections_[id] = peer;
-    const auto seen = net::ParseHostPort(address);
-    Feed(PeerConnected{id, peer, seen.ok() ? seen->host : address});
+    connections_[id] = caller.peer;
+    came_by_[id] = caller.invite;
+    const auto seen = net::ParseHostPort(caller.address);
+    Feed(PeerConnected{id, caller.peer, seen.ok() ? seen->host : caller.address});
   };
   handlers.on_message = [this](net::ConnectionId id, control::v1::PeerMessage message) {
     if (!standbys_.contains(id)) OnMessage(id, std::move(message));

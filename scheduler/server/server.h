@@ -22,9 +22,12 @@
 #include "net/control/control.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
+#include "net/identity/identity.h"
 #include "net/objects/object_store.h"
 #include "net/relay/relay_server.h"
 #include "scheduler/config/run_config.h"
+#include "scheduler/door/door.h"
+#include "scheduler/door/membership_office.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_status.h"
@@ -67,7 +70,9 @@ class SchedulerServer {
   // Constant. Thread: main.
   std::uint16_t port() const;  // for peers
   const std::string& status_address() const;
+  // The standing one; empty: revoked or turned off. Thread: main.
   const std::string& invite() const { return invite_; }
+  // Thread: main.
   const RunConfig& config() const { return config_; }
   // How much m the run will keep. Thread: main.
   storage::DeltaSize delta_size() const;
@@ -83,7 +88,7 @@ class SchedulerServer {
   Status CheckHistory(std::uint64_t events) const;
   void FindLost();
   Status Listen();
-  Status ListenForPeers(const std::string& secret);
+  Status ListenForPeers();
   Result<std::vector<std::string>> StartOwnRelay();
   Status WriteFiles();
   // What was opened for it; null: the run has no store.
@@ -114,6 +119,24 @@ class SchedulerServer {
   net::HttpResponse Serve(const std::string& path) const;
   void Command(const std::string& name, const std::map<std::string, std::string>& arguments,
                std::function<void(Result<net::CommandResult>)> reply);
+  // ---- server_admission.cc ----
+  Status OpenDoor();
+  void Joined(net::ConnectionId connection);
+  void Renew();
+  void Refuse(net::ConnectionId connection, const Status& why);
+  bool CommandAtDoor(const std::string& name, const std::map<std::string, std::string>& arguments,
+                     const std::function<void(Result<net::CommandResult>)>& reply);
+  void MakeInvite(const std::map<std::string, std::string>& arguments,
+                  const std::function<void(Result<net::CommandResult>)>& reply);
+  void Revoke(const std::map<std::string, std::string>& arguments,
+              const std::function<void(Result<net::CommandResult>)>& reply);
+  void Kick(const std::map<std::string, std::string>& arguments,
+            const std::function<void(Result<net::CommandResult>)>& reply);
+  void KickOne(const PeerId& peer, const std::string& reason);
+  // Answers once all that was appended is stored.
+  void ReplyStored(net::CommandResult result,
+                   const std::function<void(Result<net::CommandResult>)>& reply);
+  Status WriteInvite() const;
   void Order(AdminCommand::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
   void Export(const std::map<std::string, std::string>& arguments,
               std::function<void(Result<net::CommandResult>)> reply);
@@ -124,9 +147,16 @@ class SchedulerServer {
   const std::function<void(Status)> on_stop_;
   RunArtefacts artefacts_;
   std::string invite_;
+  net::Invite to_here_;  // addresses and key of any invite
+  std::shared_ptr<const net::Identity> identity_;
+  std::unique_ptr<Door> door_;
+  std::unique_ptr<MembershipOffice> office_;  // control
+  std::string secret_;                        // of the standing invite
+  bool listens_ = false;
   TimePoint started_{};
   bool stopping_ = false;                            // control
   std::map<net::ConnectionId, PeerId> connections_;  // control
+  std::map<net::ConnectionId, InviteId> came_by_;    // control
   // Of one of several schedulers; control, but for self_, which is constant.
   PeerId self_;
   std::function<bool()> leads_;           // empty: it is the only one

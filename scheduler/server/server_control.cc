@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/log.h"
+#include "scheduler/door/wall_clock.h"
 #include "scheduler/server/run_export.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/server.h"
@@ -16,12 +17,6 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
 constexpr const char* kJsonType = "application/json";
-
-std::uint64_t UnixMilliseconds() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
-  return static_cast<std::uint64_t>(std::max<std::int64_t>(ms, 0));
-}
 
 Result<net::CommandResult> RunIs(const RunView& view) {
   std::string message = "the run is " + std::string(RunStateName(view.state));
@@ -54,6 +49,7 @@ void SchedulerServer::Admit(net::ConnectionId connection) {
   SHOAL_ASSERT_ON(*control_);
   const auto found = connections_.find(connection);
   if (found == connections_.end() || !state_->IsMember(found->second)) return;
+  Joined(connection);
   MutexLock lock(members_mutex_);
   admitted_.insert(*found);
 }
@@ -61,6 +57,8 @@ void SchedulerServer::Admit(net::ConnectionId connection) {
 void SchedulerServer::Forget(net::ConnectionId connection) {
   SHOAL_ASSERT_ON(*control_);
   connections_.erase(connection);
+  came_by_.erase(connection);
+  office_->Forget(connection);
   MutexLock lock(members_mutex_);
   admitted_.erase(connection);
 }
@@ -90,7 +88,13 @@ void SchedulerServer::Stored() {
 void SchedulerServer::CarryStored(const Action& action) {
   SHOAL_ASSERT_ON(*control_);
   if (const auto* send = std::get_if<SendTo>(&action)) {
-    peers_->Send(send->connection, send->message);
+    control::v1::SchedulerMessage message = send->message;
+    const auto to = connections_.find(send->connection);
+    if (message.has_welcome() && to != connections_.end()) {
+      message.mutable_welcome()->set_membership(
+          office_->Issue(send->connection, config_.run, to->second, UnixMilliseconds()));
+    }
+    peers_->Send(send->connection, std::move(message));
   } else if (const auto* drop = std::get_if<Disconnect>(&action)) {
     SHOAL_LOG(kDebug, "scheduler", "peer.disconnect", {"connection", drop->connection},
               {"reason", drop->reason.message()});
@@ -110,6 +114,11 @@ void SchedulerServer::CarryStored(const Action& action) {
 void SchedulerServer::OnMessage(net::ConnectionId connection, control::v1::PeerMessage message) {
   SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
+  const auto from = connections_.find(connection);
+  if (message.has_hello() && from != connections_.end()) {
+    const Status may = door_->MayEnter(from->second, came_by_[connection], UnixMilliseconds());
+    if (!may.ok()) return Refuse(connection, may);
+  }
   Feed(PeerMessageReceived{connection, std::move(message)});
 }
 
@@ -117,6 +126,7 @@ void SchedulerServer::Append(std::string event) {
   SHOAL_ASSERT_ON(*control_);
   // When it happened, not when the disk has it.
   event = StampEvent(std::move(event), UnixMilliseconds());
+  if (const auto timed = DecodeTimedEvent(event); timed.ok()) door_->Apply(*timed);
   ++appended_;
   store_->Post("event.append", [this, event = std::move(event)] {
     const auto number = disk_->log().Append(event);
@@ -149,6 +159,7 @@ void SchedulerServer::TickAgain() {
   SHOAL_ASSERT_ON(*control_);
   if (stopping_) return;
   Feed(Tick{});
+  Renew();
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 
@@ -193,14 +204,16 @@ void SchedulerServer::Command(const std::string& name,
   if (name == "pause") return Order(AdminCommand::Kind::kPause, std::move(reply));
   if (name == "resume") return Order(AdminCommand::Kind::kResume, std::move(reply));
   if (name == "export") return Export(arguments, std::move(reply));
-  if (name == "invite") return reply(net::CommandResult{invite_, ""});
+  if (CommandAtDoor(name, arguments, reply)) return;
   if (name == "stop") {
     reply(net::CommandResult{"the scheduler stops; the run goes on when it is started again", ""});
     on_stop_(Status::Ok());
     return;
   }
-  reply(InvalidArgument("unknown command '" + name +
-                        "'; the scheduler knows start, pause, resume, export, invite and stop"));
+  reply(InvalidArgument(
+      "unknown command '" + name +
+      "'; the scheduler knows start, pause, resume, export, invite, invites, revoke, "
+      "members, kick and stop"));
 }
 
 void SchedulerServer::Order(AdminCommand::Kind kind,

@@ -13,11 +13,9 @@
 
 namespace shoal::scheduler {
 
-Membership::Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
-                       Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
-                       Reaction* reaction)
+Membership::Membership(const RunConfig& config, RunJournal* journal, Members* members,
+                       SwarmPlan* plan, Lifecycle* lifecycle, bool in_place, Reaction* reaction)
     : config_(config),
-      join_secret_(std::move(join_secret)),
       journal_(*journal),
       history_(journal->history()),
       members_(*members),
@@ -48,6 +46,21 @@ void Membership::Drop(ConnectionId connection, Status reason) {
   members_.Close(connection);
   if (member != nullptr) Lost(*member, reason.message());
   reaction_.Add(Disconnect{connection, std::move(reason)});
+}
+
+void Membership::Refuse(ConnectionId connection, const Status& why) {
+  control::v1::SchedulerMessage message;
+  message.mutable_refused()->set_code(static_cast<int>(why.code()));
+  message.mutable_refused()->set_error(why.message());
+  reaction_.Add(SendTo{connection, std::move(message)});
+  Drop(connection, why);
+}
+
+void Membership::OnKicked(const PeerKicked& event) {
+  const Member* const member = members_.Find(event.peer);
+  if (member != nullptr && member->connected) {
+    Refuse(member->connection, PermissionDenied(event.reason));
+  }
 }
 
 void Membership::Lost(const Member& member, const std::string& why) {
@@ -86,12 +99,8 @@ bool Membership::MayTake(const PeerMessageReceived& event) {
 
 Member* Membership::Admit(ConnectionId connection, const control::v1::Hello& hello) {
   const Connection* const open = members_.FindConnection(connection);
-  if (Status admission = CheckAdmission(hello, config_, join_secret_); !admission.ok()) {
-    control::v1::SchedulerMessage message;
-    message.mutable_refused()->set_code(static_cast<int>(admission.code()));
-    message.mutable_refused()->set_error(admission.message());
-    reaction_.Add(SendTo{connection, std::move(message)});
-    Drop(connection, std::move(admission));
+  if (const Status admission = CheckAdmission(hello, config_); !admission.ok()) {
+    Refuse(connection, admission);
     return nullptr;
   }
   const Member* const known = members_.Find(open->peer);

@@ -20,14 +20,15 @@ namespace shoal::scheduler {
 class Membership {
  public:
   // All outlive it. `in_place`: members may come and go between two steps.
-  Membership(const RunConfig& config, std::string join_secret, RunJournal* journal,
-             Members* members, SwarmPlan* plan, Lifecycle* lifecycle, bool in_place,
-             Reaction* reaction);
+  Membership(const RunConfig& config, RunJournal* journal, Members* members, SwarmPlan* plan,
+             Lifecycle* lifecycle, bool in_place, Reaction* reaction);
 
   void OnConnected(const PeerConnected& event);
   void OnDisconnected(const PeerDisconnected& event);
   // Closes a connection: whoever is behind it is lost.
   void Drop(ConnectionId connection, Status reason);
+  // The same, and tells its owner why.
+  void OnKicked(const PeerKicked& event);
   // Drops connections that say nothing, and forgets members that are away for long.
   void DropSilent();
 
@@ -43,11 +44,11 @@ class Membership {
   void OnHandingOver(Member* member, const std::string& reason);
 
  private:
+  void Refuse(ConnectionId connection, const Status& why);
   void Lost(const Member& member, const std::string& why);
   bool OthersInStep(const Member& member) const;
 
   const RunConfig& config_;
-  const std::string join_secret_;
   RunJournal& journal_;
   const RunHistory& history_;
   Members& members_;

@@ -45,6 +45,11 @@ struct PeerDisconnected {
 struct AdminCommand {
   enum class Kind { kStart, kPause, kResume } kind;
 };
+// The organiser removes a peer; `reason` is for its owner.
+struct PeerKicked {
+  PeerId peer;
+  std::string reason;
+};
 // Of these (raw hashes) the server has no whole copy any more, and cannot make one.
 struct ArtefactsLost {
   std::vector<std::string> hashes;
@@ -55,7 +60,7 @@ struct ArtefactHere {
 };
 struct Tick {};  // at least every 500 ms
 using Event = std::variant<PeerConnected, PeerMessageReceived, PeerDisconnected, AdminCommand,
-                           ArtefactsLost, ArtefactHere, Tick>;
+                           PeerKicked, ArtefactsLost, ArtefactHere, Tick>;
 
 // ---- actions ----
 struct SendTo {
@@ -139,8 +144,7 @@ class SwarmState {
 
 // `initial` are the artefacts of the fresh model by part name, and "data".
 std::unique_ptr<SwarmState> NewSwarmState(const RunConfig& config,
-                                          std::map<std::string, control::v1::ArtefactRef> initial,
-                                          std::string join_secret);
+                                          std::map<std::string, control::v1::ArtefactRef> initial);
 
 }  // namespace shoal::scheduler
 

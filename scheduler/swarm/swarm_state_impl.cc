@@ -28,8 +28,7 @@ std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& messag
 
 }  // namespace
 
-SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
-                               std::string join_secret)
+SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
     : config_(config),
       initial_(std::move(initial)),
       journal_(ConfigHash(config_, initial_), &reaction_),
@@ -37,8 +36,8 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial,
       plan_(config_, &members_),
       lifecycle_(config_, &journal_, reaction_, this),
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
-      membership_(config_, std::move(join_secret), &journal_, &members_, &plan_, &lifecycle_,
-                  newcomers_.possible(), &reaction_),
+      membership_(config_, &journal_, &members_, &plan_, &lifecycle_, newcomers_.possible(),
+                  &reaction_),
       faults_(TimeoutsOf(config_.peer_timeout), members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, initial_, &members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
@@ -384,9 +383,8 @@ void SwarmStateImpl::ShowStatus(bool even_if_equal) {
 }
 
 std::unique_ptr<SwarmState> NewSwarmState(const RunConfig& config,
-                                          std::map<std::string, control::v1::ArtefactRef> initial,
-                                          std::string join_secret) {
-  return std::make_unique<SwarmStateImpl>(config, std::move(initial), std::move(join_secret));
+                                          std::map<std::string, control::v1::ArtefactRef> initial) {
+  return std::make_unique<SwarmStateImpl>(config, std::move(initial));
 }
 
 }  // namespace shoal::scheduler

@@ -46,7 +46,7 @@ namespace shoal::scheduler {
 
 class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
  public:
-  SwarmStateImpl(const RunConfig& config, ArtefactMap initial, std::string join_secret);
+  SwarmStateImpl(const RunConfig& config, ArtefactMap initial);
 
   std::vector<Action> Handle(const Event& event, TimePoint now) override;
   Status Restore(std::string_view event) override;
@@ -62,6 +62,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const PeerMessageReceived& event);
   void On(const PeerDisconnected& event) { membership_.OnDisconnected(event); }
   void On(const AdminCommand& event);
+  void On(const PeerKicked& event) { membership_.OnKicked(event); }
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
   void On(const ArtefactHere& event);

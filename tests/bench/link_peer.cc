@@ -180,7 +180,7 @@ class Receiver final : public Peer {
     server.listen = options.at("--listen") + ":0";
     // A relay knows a key at one place only.
     server.identity = Need(LoadOrCreateIdentity(options.at("--dir") + "/scheduler"));
-    server.join_secret = kBenchSecret;
+    server.admission = [](const PeerId&, std::string_view) { return Status::Ok(); };
     if (const auto relay = options.find("--relay"); relay != options.end()) {
       server.relays = {relay->second};
     }
@@ -202,7 +202,7 @@ class Receiver final : public Peer {
   ControlServerHandlers Handlers() {
     ControlServerHandlers handlers;
     // Who attends is who sends: the link from there is expected from now on.
-    handlers.on_connect = [this](ConnectionId, PeerId peer, const std::string& address) {
+    handlers.on_connect = [this](ConnectionId, const ControlCaller& caller) {
       LinkHandlers link;
       link.on_open = [this] {
         for (int i = 0; i < kBackAhead && back_bytes_ > 0; ++i) {
@@ -212,7 +212,7 @@ class Receiver final : public Peer {
       link.on_sent = [this](FrameKind kind, MicroBatchId, double) { SendFrame(kind, back_bytes_); };
       link.on_frame = [this](Frame frame) { OnFrame(frame); };
       link.on_closed = [](const Status&) {};  // the sender goes first
-      link_ = hub_->Accept(Target(peer, address), std::move(link));
+      link_ = hub_->Accept(Target(caller.peer, caller.address), std::move(link));
     };
     handlers.on_message = [this](ConnectionId id, const control::v1::PeerMessage& message) {
       control::v1::SchedulerMessage answer;

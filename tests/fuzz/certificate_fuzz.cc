@@ -19,8 +19,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   pem += "-----END CERTIFICATE-----\n";
   const auto key = shoal::net::PeerIdOfCertificate(pem);
   const shoal::PeerId none{};
-  const shoal::Status ticket = shoal::net::CheckTicket(
-      pem, key.ok() ? *key : none, "5f0c1a9e7b3d42868a1d6e0f9c2b7754", shoal::PeerId{});
+  static const shoal::net::InviteKey invite =
+      *shoal::net::InviteKeyOf("5f0c1a9e7b3d42868a1d6e0f9c2b7754");
+  const shoal::Status ticket =
+      shoal::net::CheckTicket(pem, key.ok() ? *key : none, invite, shoal::PeerId{});
   if (ticket.ok()) std::abort();
   return 0;
 }

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   shoal::control::v1::PeerMessage message;
   if (message.ParseFromArray(data, static_cast<int>(size))) {
     (void)CheckPeerMessage(message, RunConfig{}).ok();
-    (void)CheckAdmission(message.hello(), RunConfig{}, "secret").ok();
+    (void)CheckAdmission(message.hello(), RunConfig{}).ok();
   }
   return 0;
 }

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 
 import harness
 from etcd import Etcd
-from harness import BAD_CONFIG, USAGE, Daemon, run, tail, wait_for
+from harness import BAD_CONFIG, PERMISSION, USAGE, Daemon, run, tail, wait_for
 from swarm import Swarm, train
 
 TAKEN_WITHIN = 5.0
@@ -181,6 +181,32 @@ class SchedulersTest(harness.SwarmTest):
             self.assertEqual(swarm.leader(but=[i for i in range(3) if i != old]), old)
             self.assertEqual(swarm.run()["state"], "finished")
             swarm.audit(150)
+            swarm.stop()
+
+    def test_the_next_leader_knows_invites_members_and_who_was_kicked(self):
+        with Schedulers(self.folder / "s", self.etcd(), count=2, stages=1, steps=100_000,
+                        micro_batches=2) as swarm:
+            swarm.start_scheduler()
+
+            def order(name, *arguments):
+                return run("shoal", "swarm", name, "--dir", swarm.run_folder,
+                           *arguments).stdout.strip()
+            line = order("invite")
+            swarm.start_peer("p0", invite=line)
+            swarm.start_peer("p1")
+            swarm.wait_step(2)
+            wait_for(lambda: "p1" in order("members"), 30, "both are members")
+            order("kick", "p1", "--reason", "noise")
+            self.assertEqual(swarm.peers.pop("p1").wait(30), PERMISSION)
+            old = swarm.leader()
+            step = swarm_step(swarm)
+            swarm.scheduler.kill()
+            self.seconds_to_next_step(swarm, old, step)  # p0 came back
+            for name, invite in (("p1", None), ("p2", line)):
+                self.assertEqual(swarm.start_peer(name, invite=invite).wait(30), PERMISSION, name)
+                del swarm.peers[name]
+            self.assertIn("0 of 1", order("invites"))
+            self.assertIn("kicked: noise", order("members"))
             swarm.stop()
 
     def test_a_standby_has_the_checkpoint_and_a_member_of_etcd_may_die(self):

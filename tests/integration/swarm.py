@@ -86,8 +86,8 @@ class Swarm:
         (self.run_folder / "status.addr").unlink(missing_ok=True)
         self.scheduler = Daemon("shoal-scheduler", ["--config", self.write_config(), *flags],
                                 self.folder / "scheduler.log", self.prefix)
-        for name in ("status.addr", "invite"):
-            self._wait_for_file(self.scheduler, self.run_folder / name)
+        # Written last: the invite is there by then, if there is a standing one.
+        self._wait_for_file(self.scheduler, self.run_folder / "status.addr")
         wait_for(lambda: self.status(check=False), START_TIMEOUT, "the scheduler answers")
 
     def invite(self):

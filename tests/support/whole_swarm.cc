@@ -433,7 +433,7 @@ std::unique_ptr<net::ControlClient> WholeSwarm::Dial(std::size_t number,
 
 void WholeSwarm::StartScheduler() {
   if (state_) return;
-  state_ = scheduler::NewSwarmState(config_, artefacts_.initial, kSecret);
+  state_ = scheduler::NewSwarmState(config_, artefacts_.initial);
   for (const std::string& event : log_) Must(state_->Restore(event));
   Tick(++scheduler_life_);
 }

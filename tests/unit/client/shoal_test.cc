@@ -163,7 +163,8 @@ TEST_F(Shoal, APipeInPlaceOfTheLogHangsNobody) {
 }
 
 TEST_F(Shoal, WithoutSchedulerItSaysHowToStartOne) {
-  for (const char* name : {"status", "start", "pause", "resume", "invite", "stop"}) {
+  for (const char* name : {"status", "start", "pause", "resume", "invite", "invites", "members",
+                           "revoke 01ab", "kick 01ab", "stop"}) {
     const Outcome run = Start(std::string("swarm ") + name + " --dir " + At("run"));
     EXPECT_EQ(run.exit, 3) << name;
     ExpectOneLine(run);

@@ -258,6 +258,32 @@ TEST(StatusView, ShowsADeltaStore) {
   EXPECT_FALSE(StoreView("stats", "[]").ok());
 }
 
+TEST(StatusView, ShowsInvitesAndMembers) {
+  const auto invites = InvitesView(R"({"schemaVersion":1,"invites":[
+    {"id":"01ab","name":"Ana\u001b[31m","state":"used up","uses":2,"usesLeft":0,
+     "expiresUnixMs":1700000000000,"usedBy":[{"peer":"abcdef0123","name":"attic"},
+     {"peer":"1"},{"peer":"2"},{"peer":"3"},{"peer":"4"}]},
+    {"id":"02cd","name":"standing invite","state":"open","uses":null,"usesLeft":null,
+     "expiresUnixMs":null,"usedBy":[]}]})");
+  ASSERT_TRUE(invites.ok());
+  EXPECT_THAT(*invites, AllOf(HasSubstr("01ab"), HasSubstr("0 of 2"), HasSubstr("used up"),
+                              HasSubstr("2023-11-14 22:13 UTC"), HasSubstr("attic (abcdef01)"),
+                              HasSubstr("and 1 more"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(*invites, AllOf(HasSubstr("no limit"), HasSubstr("never")));
+  const auto members = MembersView(R"({"schemaVersion":1,"members":[
+    {"peer":"abcdef0123","name":"attic","invite":"01ab","inviteName":"Ana",
+     "sinceUnixMs":1700000000000,"lastSeenUnixMs":null,"state":"kicked","connected":false,
+     "reason":"noise"},
+    {"peer":"bb","name":"","invite":"02cd","inviteName":"","sinceUnixMs":1,
+     "lastSeenUnixMs":1,"state":"training","connected":true,"reason":""}]})");
+  ASSERT_TRUE(members.ok());
+  EXPECT_THAT(*members, AllOf(HasSubstr("abcdef01"), HasSubstr("Ana"), HasSubstr("kicked: noise"),
+                              HasSubstr("02cd"), HasSubstr("now"), HasSubstr("training")));
+  EXPECT_THAT(*MembersView(R"({"members":[]})"), HasSubstr("nobody has joined yet"));
+  EXPECT_FALSE(MembersView("nonsense").ok());
+  EXPECT_TRUE(InvitesView(R"({"invites":[7,{"expiresUnixMs":1e300,"usedBy":"x"}]})").ok());
+}
+
 TEST(StatusView, RefusesWhatIsNoStatus) {
   for (const char* text : {"", "[]", "3", "\"text\"", "null", "{", "{\"a\":", "\xff"}) {
     EXPECT_EQ(PeerView(text).status().code(), StatusCode::kDataLoss) << text;

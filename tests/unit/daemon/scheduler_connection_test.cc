@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "daemon_test_util.h"
+#include "net/identity/join_ticket.h"
 #include "net/links/grpc_link_hub.h"
 #include "tests/support/fake_control_client.h"
 #include "tests/support/sim_executor.h"
@@ -90,7 +91,7 @@ class SchedulerConnectionTest : public testing::Test {
   void StartServer(std::uint16_t port) {
     On([&] {
       net::ControlServerHandlers handlers;
-      handlers.on_connect = [this](ConnectionId id, PeerId, const std::string&) { last_ = id; };
+      handlers.on_connect = [this](ConnectionId id, const net::ControlCaller&) { last_ = id; };
       handlers.on_message = [this](ConnectionId id, control::v1::PeerMessage message) {
         if (message.has_hello() && answer_) server_->Send(id, answer_());
         received_.push_back(std::move(message));
@@ -100,7 +101,9 @@ class SchedulerConnectionTest : public testing::Test {
       net::ControlServerOptions options;
       options.listen = "127.0.0.1:" + std::to_string(port);
       options.identity = scheduler_;
-      options.join_secret = kSecret;
+      options.admission = [scheduler = scheduler_->id](const PeerId& key, std::string_view pem) {
+        return net::CheckTicket(pem, key, *net::InviteKeyOf(kSecret), scheduler);
+      };
       auto server = net::NewControlServer(options, control_.get(), blocking_.get(), handlers);
       ASSERT_TRUE(server.ok()) << server.status().ToString();
       server_ = std::move(*server);
@@ -162,7 +165,7 @@ TEST_F(SchedulerConnectionTest, AnInviteOfAnotherRunIsRefusedAfterAFewTries) {
   });
   ASSERT_TRUE(Wait([this] { return owner_.refused.has_value(); }));
   EXPECT_EQ(owner_.refused->code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(owner_.refused->message(), HasSubstr("ask the organiser for the invite"));
+  EXPECT_THAT(owner_.refused->message(), HasSubstr("ask the organiser for a new invite"));
   EXPECT_TRUE(received_.empty());
 }
 

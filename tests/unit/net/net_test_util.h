@@ -14,6 +14,8 @@
 
 #include "common/executor.h"
 #include "net/identity/identity.h"
+#include "net/identity/join_ticket.h"
+#include "net/identity/tls.h"
 #include "net/links/grpc_link_hub.h"
 #include "tests/support/on_executor.h"
 #include "tests/support/temporary_folder.h"
@@ -30,6 +32,13 @@ inline std::shared_ptr<const Identity> MakeIdentity() {
 }
 
 inline constexpr char kJoinSecret[] = "00112233445566778899aabbccddeeff";
+
+// Who has a ticket of kJoinSecret.
+inline Admission InvitedTo(const PeerId& scheduler) {
+  return [scheduler](const PeerId& key, std::string_view pem) {
+    return CheckTicket(pem, key, *InviteKeyOf(kJoinSecret), scheduler);
+  };
+}
 
 struct HubPeer {
   std::shared_ptr<const Identity> identity = MakeIdentity();

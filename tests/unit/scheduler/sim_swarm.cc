@@ -71,7 +71,7 @@ double SimSwarm::Loss(std::uint64_t step) const {
 }
 
 SimSwarm::SimSwarm(const RunConfig& config, std::uint64_t seed)
-    : config_(config), random_(seed), state_(NewSwarmState(config, SimArtefacts(config), kSecret)) {
+    : config_(config), random_(seed), state_(NewSwarmState(config, SimArtefacts(config))) {
   // The ticks of the server.
   auto tick = std::make_shared<std::function<void()>>();
   *tick = [this, tick_weak = std::weak_ptr(tick)] {
@@ -112,7 +112,6 @@ void SimSwarm::Connect(std::size_t index) {
   hello.mutable_hello()->set_protocol(net::kProtocolVersion);
   hello.mutable_hello()->set_version(kVersion);
   hello.mutable_hello()->set_name(peer.name);
-  hello.mutable_hello()->set_join_secret(kSecret);
   hello.mutable_hello()->set_listen_port(9000);
   hello.mutable_hello()->set_device("cpu");
   hello.mutable_hello()->set_memory_bytes(peer.memory_bytes);
@@ -502,7 +501,7 @@ void SimSwarm::OnAbort(SimPeer* peer, const control::v1::Abort& abort) {
 
 void SimSwarm::RestartScheduler(bool reconnect) {
   ++scheduler_life_;
-  state_ = NewSwarmState(config_, SimArtefacts(config_), kSecret);
+  state_ = NewSwarmState(config_, SimArtefacts(config_));
   const Status restored = RestoreInto(state_.get());
   EXPECT_TRUE(restored.ok()) << restored.ToString();
   if (!reconnect) return;

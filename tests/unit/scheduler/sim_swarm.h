@@ -21,8 +21,6 @@
 
 namespace shoal::scheduler {
 
-inline constexpr const char* kSecret = "00112233445566778899aabbccddeeff";
-
 RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines);
 // Of a file of the checkpoint of so many applied steps.
 std::string SimHash(const std::string& name, std::uint64_t step);

@@ -459,7 +459,7 @@ TEST_P(SwarmChaos, EndsWithTheRightLosses) {
   for (std::size_t t = 0; t < view.losses.size(); ++t) {
     EXPECT_DOUBLE_EQ(view.losses[t], swarm.Loss(t));
   }
-  auto replayed = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+  auto replayed = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
   ASSERT_TRUE(swarm.RestoreInto(replayed.get()).ok());
   EXPECT_EQ(replayed->View(swarm.now()).losses, view.losses);
   EXPECT_EQ(replayed->View(swarm.now()).generation, view.generation);

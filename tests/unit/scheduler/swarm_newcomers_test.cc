@@ -244,7 +244,7 @@ TEST(NewcomersTest, AnyoneAnytime) {
     ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
     ASSERT_EQ(swarm.View().losses.size(), 80u);
     ExpectRightLosses(&swarm);
-    auto replayed = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+    auto replayed = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
     ASSERT_TRUE(swarm.RestoreInto(replayed.get()).ok());
     EXPECT_EQ(replayed->View(swarm.now()).losses, swarm.View().losses);
   }

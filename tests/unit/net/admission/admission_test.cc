@@ -122,10 +122,10 @@ class AdmissionTest : public testing::Test {
       ControlServerOptions options;
       options.listen = "127.0.0.1:0";
       options.identity = scheduler_;
-      options.join_secret = kJoinSecret;
+      options.admission = InvitedTo(scheduler_->id);
       options.connections = limits;
       ControlServerHandlers handlers;
-      handlers.on_connect = [this](ConnectionId, PeerId, const std::string&) { ++connected_; };
+      handlers.on_connect = [this](ConnectionId, const ControlCaller&) { ++connected_; };
       server_ =
           NewControlServer(options, executor_.get(), executor_.get(), std::move(handlers)).value();
     });
@@ -190,7 +190,7 @@ TEST_F(AdmissionTest, AnotherRunsSecretIsRefusedWithAReason) {
   Dial("ffffffffffffffffffffffffffffffff");
   ASSERT_TRUE(Wait([this] { return closed_.has_value(); }));
   EXPECT_EQ(closed_->code(), StatusCode::kPermissionDenied);
-  EXPECT_THAT(closed_->message(), HasSubstr("ask the organiser for the invite"));
+  EXPECT_THAT(closed_->message(), HasSubstr("ask the organiser for a new invite"));
   EXPECT_EQ(connected_, 0);
 }
 

@@ -28,6 +28,7 @@ ConnectionLimits Limits() {
   limits.strangers_per_line = 4;
   limits.handshakes = 100;
   limits.handshakes_per_second = 10;
+  limits.handshakes_of_all = 1e6;
   limits.per_key = 3;
   return limits;
 }
@@ -95,6 +96,28 @@ TEST_F(ConnectionBookTest, HandshakesOfALineAreCountedUnlessTheySucceed) {
   EXPECT_FALSE(Arrive("10.0.0.1", 103).number);
   ASSERT_TRUE(book_.Prove(End("10.0.0.1", 102), Key(1)));  // cost nothing
   EXPECT_TRUE(Arrive("10.0.0.1", 104).number);
+}
+
+TEST_F(ConnectionBookTest, StrangersOfManyLinesAreCountedTogetherAndMembersLinesAreNot) {
+  ConnectionLimits limits = Limits();
+  limits.handshakes_of_all = 50;
+  limits.handshakes_of_all_per_second = 10;
+  ConnectionBook book(limits);
+  const auto fails = [&](const std::string& host, int port) {
+    const auto arrival = book.Arrive(End(host, port), now_);
+    if (arrival.number) book.Gone(*arrival.number);
+    return !arrival.number;
+  };
+  book.Arrive(End("10.0.0.1", 1), now_);
+  ASSERT_TRUE(book.Prove(End("10.0.0.1", 1), Key(1)));
+  for (int line = 1; line <= 50; ++line) {
+    ASSERT_FALSE(fails("10.1.0." + std::to_string(line), 1)) << line;
+  }
+  EXPECT_TRUE(fails("10.1.0.51", 1)) << "it has tried nothing, but all together have";
+  EXPECT_FALSE(fails("10.0.0.1", 2)) << "a member lives there";
+  now_ += milliseconds(100);  // one more
+  EXPECT_FALSE(fails("10.1.0.52", 1));
+  EXPECT_TRUE(fails("10.1.0.53", 1));
 }
 
 TEST_F(ConnectionBookTest, AKeyHasSoManyConnectionsAndKeysLeaveRoomForStrangers) {

@@ -170,7 +170,7 @@ class GrpcRig final : public ControlClientRig {
       ControlServerOptions options;
       options.listen = "127.0.0.1:0";
       options.identity = scheduler_;
-      options.join_secret = kJoinSecret;
+      options.admission = InvitedTo(scheduler_->id);
       server_ = NewControlServer(options, executor_.get(), blocking_.get(), Handlers()).value();
       return 0;
     });

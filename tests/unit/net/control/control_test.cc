@@ -39,9 +39,10 @@ struct ServerSide {
 
   ControlServerHandlers Handlers(Store* store) {
     ControlServerHandlers handlers;
-    handlers.on_connect = [this](ConnectionId id, PeerId peer, const std::string& address) {
-      EXPECT_THAT(address, HasSubstr("127.0.0.1:"));
-      connected[id] = peer;
+    handlers.on_connect = [this](ConnectionId id, const ControlCaller& caller) {
+      EXPECT_THAT(caller.address, HasSubstr("127.0.0.1:"));
+      EXPECT_EQ(caller.invite, InviteKeyOf(kJoinSecret)->id());
+      connected[id] = caller.peer;
       last = id;
     };
     handlers.on_message = [this](ConnectionId id, control::v1::PeerMessage message) {
@@ -121,7 +122,7 @@ class ControlTest : public testing::Test {
       ControlServerOptions options;
       options.listen = "127.0.0.1:0";
       options.identity = scheduler_;
-      options.join_secret = kJoinSecret;
+      options.admission = InvitedTo(scheduler_->id);
       server_.server =
           NewControlServer(options, executor_.get(), blocking_.get(), server_.Handlers(&store_))
               .value();

@@ -69,26 +69,44 @@ TEST(Identity, TicketsAreAsDocumented) {
     scheduler.key[i] = static_cast<std::uint8_t>(i);
     key.key[i] = static_cast<std::uint8_t>(0x80 + i);
   }
-  const JoinTicket ticket = MakeJoinTicket(kJoinSecret, scheduler, key).value();
+  EXPECT_EQ(InviteKeyOf(kJoinSecret)->id().ToHex(), "5b36108da8f4a640");
+  const JoinTicketBytes ticket = MakeJoinTicket(kJoinSecret, scheduler, key).value();
   char hex[2 * sizeof(ticket) + 1];
   sodium_bin2hex(hex, sizeof(hex), ticket.data(), ticket.size());
-  EXPECT_STREQ(hex, "016253d681b444f6e7ff250d3d688f47edccc0336e54eb40cabb88b89133169c81");
+  EXPECT_STREQ(hex,
+               "025b36108da8f4a6406fc4cbc470ad5670433174fe462a49a457c527518f711b5cda3aa6e34f453b"
+               "3257a85934bd2350046e43d21dffc7fd24b7255881043f90d597b307cca274cb06");
   EXPECT_FALSE(MakeJoinTicket("00", scheduler, key).ok());
   EXPECT_FALSE(MakeJoinTicket(std::string(32, 'x'), scheduler, key).ok());
   EXPECT_FALSE(MakeJoinTicket(std::string(34, '0'), scheduler, key).ok());
+  EXPECT_FALSE(InviteKeyOf("00").ok());
 }
 
-TEST(Identity, ATicketIsOfOneKeyOneSchedulerAndOneSecret) {
+TEST(Identity, ATicketIsOfOneKeyOneSchedulerAndOneInvite) {
   const auto scheduler = MakeIdentity(), peer = MakeIdentity(), other = MakeIdentity();
+  const InviteKey invite = *InviteKeyOf(kJoinSecret);
+  const InviteKey another = *InviteKeyOf(std::string(32, '0'));
   const auto shown = WithTicket(*peer, kJoinSecret, scheduler->id).value();
   EXPECT_EQ(PeerIdOfCertificate(shown->certificate_pem).value(), peer->id);
   const std::string& pem = shown->certificate_pem;
-  EXPECT_TRUE(CheckTicket(pem, peer->id, kJoinSecret, scheduler->id).ok());
-  EXPECT_FALSE(CheckTicket(pem, other->id, kJoinSecret, scheduler->id).ok());
-  EXPECT_FALSE(CheckTicket(pem, peer->id, kJoinSecret, other->id).ok());
-  EXPECT_FALSE(CheckTicket(pem, peer->id, std::string(32, '0'), scheduler->id).ok());
-  EXPECT_FALSE(CheckTicket(peer->certificate_pem, peer->id, kJoinSecret, scheduler->id).ok());
-  EXPECT_FALSE(CheckTicket("", peer->id, kJoinSecret, scheduler->id).ok());
+  EXPECT_TRUE(CheckTicket(pem, peer->id, invite, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, other->id, invite, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, peer->id, invite, other->id).ok());
+  EXPECT_FALSE(CheckTicket(pem, peer->id, another, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket(peer->certificate_pem, peer->id, invite, scheduler->id).ok());
+  EXPECT_FALSE(CheckTicket("", peer->id, invite, scheduler->id).ok());
+  const auto ticket = ReadTicket(pem);
+  ASSERT_TRUE(ticket);
+  EXPECT_EQ(ticket->invite, invite.id());
+  EXPECT_TRUE(TicketHolds(*ticket, &invite, peer->id, scheduler->id));
+  EXPECT_FALSE(TicketHolds(*ticket, nullptr, peer->id, scheduler->id)) << "an unknown invite";
+  JoinTicket claims = *ticket;
+  claims.invite = another.id();
+  EXPECT_FALSE(TicketHolds(claims, &another, peer->id, scheduler->id));
+  EXPECT_FALSE(TicketHolds(claims, &invite, peer->id, scheduler->id));
+  // The stand-in for unknown invites is of a secret that anybody may know.
+  const auto known = WithTicket(*peer, std::string(32, '0'), scheduler->id).value();
+  EXPECT_FALSE(TicketHolds(*ReadTicket(known->certificate_pem), nullptr, peer->id, scheduler->id));
 }
 
 TEST(Identity, WiderModeIsRefused) {
@@ -189,6 +207,15 @@ TEST(InviteText, RandomBytesNeverCrash) {
     EXPECT_FALSE(ParseInvite("shoal1_" + text).ok());
     EXPECT_FALSE(ParseInvite(text).ok());
   }
+}
+
+TEST(Invite, AnAddressMayNameARelayAndItsSecret) {
+  Invite invite;
+  invite.addresses = {"10.0.0.1:8781", std::string(32, 'a') + "@relay.example.org:8790"};
+  invite.secret = kJoinSecret;
+  const auto read = ParseInvite(FormatInvite(invite));
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(read->addresses, invite.addresses);
 }
 
 TEST(JoinSecret, IsRandomHex) {

@@ -52,6 +52,17 @@ TEST(StoredEventTest, FormIsPinned) {
       {RunHeld{"why"}, R"({"type":"held","reason":"why"})"},
       {RunReleased{}, R"({"type":"released"})"},
       {RunFinished{30}, R"({"type":"finished","steps":30})"},
+      {InviteMade{{{0xab}}, "Ana", 1, 1700000000000},
+       R"({"type":"invite","key":"ab)" + std::string(62, '0') +
+           R"(","name":"Ana","uses":1,"expires":1700000000000})"},
+      {InviteRevoked{InviteId{0x12}}, R"({"type":"revoked","invite":"0000000000000012"})"},
+      {MemberJoined{PeerId{}, "anna", InviteId{0x12}},
+       R"({"type":"joined","peer":")" + std::string(64, '0') +
+           R"(","name":"anna","invite":"0000000000000012"})"},
+      {MemberKicked{PeerId{}, "why"},
+       R"({"type":"kicked","peer":")" + std::string(64, '0') + R"(","reason":"why"})"},
+      {MemberTakenBack{PeerId{}},
+       R"({"type":"taken_back","peer":")" + std::string(64, '0') + R"("})"},
       {RunRestored{20, 1000003}, R"({"type":"restored","step":20,"generation":1000003})"},
   };
   for (const auto& [event, text] : cases) {
@@ -97,6 +108,12 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"order","seed":"0000000000000007","train_rows":1})",
         R"({"type":"came","peer":"00","name":"anna"})",
         R"({"type":"came","name":"anna"})",
+        R"({"type":"invite","key":"00","name":"","uses":1,"expires":0})",
+        R"({"type":"invite","name":"","uses":1,"expires":0})",
+        R"({"type":"revoked","invite":"12"})",
+        R"({"type":"joined","peer":"00","name":"","invite":"0000000000000012"})",
+        R"({"type":"kicked","peer":"00","reason":""})",
+        R"({"type":"taken_back"})",
         R"({"type":"gone","peer":"00","name":"anna","reason":""})",
         R"({"type":"ended","step":4})",
         R"({"type":"ended","step":4,"cause":"","idle_ms":-1})",

@@ -60,7 +60,6 @@ class TestPeer {
       control::v1::Hello* hello = message.mutable_hello();
       hello->set_protocol(net::kProtocolVersion);
       hello->set_name(name);
-      hello->set_join_secret(invite.secret);
       hello->set_listen_port(4000);
       EXPECT_TRUE(client_->Send(message).ok());
     });

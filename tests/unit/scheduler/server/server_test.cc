@@ -118,7 +118,7 @@ TEST_F(ServerTest, CommandsAndExport) {
   config_.auto_start = false;
   const auto server = Open();
   ASSERT_NE(server, nullptr);
-  EXPECT_EQ(Command("invite")->message, server->invite());
+  EXPECT_EQ(Command("invite", {{"standing", ""}})->message, server->invite());
   EXPECT_THAT(Command("pause")->message, HasSubstr("paused"));
   EXPECT_EQ(StatusNow()["run"]["state"], "paused");
   EXPECT_TRUE(Command("resume").ok());

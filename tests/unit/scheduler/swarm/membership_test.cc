@@ -11,10 +11,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-control::v1::Hello HelloOf(const std::string& secret) {
+control::v1::Hello NewHello() {
   control::v1::Hello hello;
   hello.set_protocol(net::kProtocolVersion);
-  hello.set_join_secret(secret);
   hello.set_listen_port(1);
   return hello;
 }
@@ -23,7 +22,7 @@ struct Hall : SwarmParts {
   Hall() : SwarmParts(1, 1) {}
   Member* Come(ConnectionId connection, std::uint32_t number) {
     membership.OnConnected({connection, SimPeerId(number), "10.0.0.1"});
-    return membership.Admit(connection, HelloOf(kSecret));
+    return membership.Admit(connection, NewHello());
   }
 };
 
@@ -35,11 +34,13 @@ std::vector<StoredEvent> Stored(SwarmParts* swarm) {
   return events;
 }
 
-TEST(Membership, WithoutTheSecretNobodyIsAdmitted) {
+TEST(Membership, WhoSpeaksAnotherVersionIsNotAdmitted) {
   Hall parts;
   parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
   parts.reaction.Take();
-  EXPECT_EQ(parts.membership.Admit(1, HelloOf("guessed")), nullptr);
+  control::v1::Hello hello = NewHello();
+  hello.set_protocol(1);
+  EXPECT_EQ(parts.membership.Admit(1, hello), nullptr);
   const auto actions = parts.reaction.Take();
   ASSERT_EQ(actions.size(), 2u);
   EXPECT_TRUE(std::get<SendTo>(actions[0]).message.has_refused());
@@ -85,6 +86,23 @@ TEST(Membership, WithoutAHelloNothingIsHeard) {
   EXPECT_FALSE(parts.membership.MayTake({1, {}})) << "it was dropped";
 }
 
+TEST(Membership, WhoIsKickedIsToldWhyAndLost) {
+  Hall parts;
+  const PeerId peer = parts.Come(1, 1)->peer;
+  parts.Train();
+  parts.reaction.Take();
+  parts.membership.OnKicked({peer, "the organiser removed it"});
+  const auto actions = parts.reaction.Take();
+  const auto* const told = std::get_if<SendTo>(&actions.at(0));
+  ASSERT_NE(told, nullptr);
+  EXPECT_EQ(told->message.refused().code(), static_cast<int>(StatusCode::kPermissionDenied));
+  EXPECT_EQ(told->message.refused().error(), "the organiser removed it");
+  EXPECT_FALSE(parts.lifecycle.active()) << "its stage is lost, as if it had died";
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("the organiser removed it"));
+  parts.membership.OnKicked({peer, "once more"});
+  EXPECT_TRUE(parts.reaction.Take().empty()) << "it is not here any more";
+}
+
 TEST(Membership, ASpareThatLeavesIsForgottenAndAHostIsNot) {
   Hall parts;
   Member* const host = parts.Come(1, 1);
@@ -118,7 +136,7 @@ TEST(Membership, StoresAMemberOnceForEachConnection) {
   Stored(&parts);
   ASSERT_NE(parts.Come(1, 1), nullptr);
   EXPECT_EQ(Stored(&parts).size(), 1u);
-  ASSERT_NE(parts.membership.Admit(1, HelloOf(kSecret)), nullptr) << "a second hello";
+  ASSERT_NE(parts.membership.Admit(1, NewHello()), nullptr) << "a second hello";
   EXPECT_TRUE(Stored(&parts).empty());
   ASSERT_NE(parts.Come(2, 1), nullptr) << "the older connection hangs";
   const auto again = Stored(&parts);

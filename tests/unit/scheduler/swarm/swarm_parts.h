@@ -123,7 +123,7 @@ struct SwarmParts : Lifecycle::Owner {
   Members members;
   SwarmPlan plan{config, &members};
   Lifecycle lifecycle{config, &journal, reaction, this};
-  Membership membership{config, kSecret, &journal, &members, &plan, &lifecycle, false, &reaction};
+  Membership membership{config, &journal, &members, &plan, &lifecycle, false, &reaction};
   Newcomers newcomers{config, initial, &members, &plan, &lifecycle, &reaction};
   MemberFaults faults{
       TimeoutsOf(config.peer_timeout), members, history, reaction, &plan, &lifecycle};

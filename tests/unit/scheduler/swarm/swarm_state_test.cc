@@ -29,7 +29,6 @@ void AddPeersInTurn(SimSwarm* swarm, int count) {
 PeerMessage HelloMessage() {
   PeerMessage message;
   message.mutable_hello()->set_protocol(net::kProtocolVersion);
-  message.mutable_hello()->set_join_secret(kSecret);
   message.mutable_hello()->set_listen_port(1);
   return message;
 }
@@ -116,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(Seeds, SwarmSeeds, ::testing::Range(1, 6));
 TEST(SwarmStateTest, ApplyCarriesGlobalNormLossAndRate) {
   RunConfig config = SimConfig(2, 1);
   config.steps = 1;
-  auto state = NewSwarmState(config, SimArtefacts(config), kSecret);
+  auto state = NewSwarmState(config, SimArtefacts(config));
   TimePoint now{std::chrono::seconds(5)};
   std::vector<Action> actions;
   const auto say = [&](ConnectionId id, const PeerMessage& message) {
@@ -230,8 +229,7 @@ TEST(SwarmStateTest, ResumeTakesAnOrderedPauseBack) {
 // ---- admission ----
 
 struct Admission {
-  Admission()
-      : config(SimConfig(2, 1)), state(NewSwarmState(config, SimArtefacts(config), kSecret)) {
+  Admission() : config(SimConfig(2, 1)), state(NewSwarmState(config, SimArtefacts(config))) {
     state->Handle(PeerConnected{7, SimPeerId(1), "host"}, TimePoint{});
   }
   void Say(const PeerMessage& message) {
@@ -263,19 +261,6 @@ TEST(AdmissionTest, OtherProtocolVersionNamesBoth) {
   EXPECT_FALSE(test.state->IsMember(SimPeerId(1)));
 }
 
-TEST(AdmissionTest, WrongSecret) {
-  for (const std::string secret :
-       {"", "x", "00112233445566778899aabbccddeefe", "00112233445566778899aabbccddeeff0"}) {
-    Admission test;
-    PeerMessage message = HelloMessage();
-    message.mutable_hello()->set_join_secret(secret);
-    test.Say(message);
-    EXPECT_EQ(test.refused.code(), static_cast<int>(StatusCode::kPermissionDenied)) << secret;
-    EXPECT_THAT(test.refused.error(), HasSubstr("invite"));
-    EXPECT_FALSE(test.state->IsMember(SimPeerId(1)));
-  }
-}
-
 TEST(AdmissionTest, OtherRunNamesBoth) {
   Admission test;
   PeerMessage message = HelloMessage();
@@ -285,7 +270,7 @@ TEST(AdmissionTest, OtherRunNamesBoth) {
   EXPECT_THAT(test.refused.error(), HasSubstr(test.config.run.ToHex()));
 }
 
-TEST(AdmissionTest, RightSecretIsWelcomed) {
+TEST(AdmissionTest, ARightHelloIsWelcomed) {
   Admission test;
   test.Say(HelloMessage());
   EXPECT_FALSE(test.disconnected);
@@ -377,7 +362,7 @@ TEST(RestartTest, ReplayGivesTheSameView) {
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step >= 14; }));
   swarm.Kill(2);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
-  auto restored = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+  auto restored = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
   ASSERT_TRUE(swarm.RestoreInto(restored.get()).ok());
   ExpectSameHistory(swarm.View(), restored->View(swarm.now()));
   EXPECT_THAT(restored->View(swarm.now()).reason, HasSubstr("started again"));
@@ -388,7 +373,7 @@ TEST(RestartTest, ReplayGivesTheSameView) {
   }
   swarm.Connect(2);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  auto finished = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+  auto finished = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
   ASSERT_TRUE(swarm.RestoreInto(finished.get()).ok());
   ExpectSameHistory(swarm.View(), finished->View(swarm.now()));
 }
@@ -437,11 +422,11 @@ TEST(RestartTest, RefusesAnotherModelAndDamagedLogs) {
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
   RunConfig other = swarm.config();
   other.seed = 77;
-  auto state = NewSwarmState(other, SimArtefacts(other), kSecret);
+  auto state = NewSwarmState(other, SimArtefacts(other));
   const Status changed = state->Restore(swarm.persisted().front());
   EXPECT_EQ(changed.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(changed.message(), HasSubstr("seed"));
-  state = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()), kSecret);
+  state = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
   EXPECT_EQ(state->Restore(swarm.persisted().back()).code(), StatusCode::kDataLoss);
   EXPECT_EQ(state->Restore("not an event").code(), StatusCode::kDataLoss);
 }
@@ -460,7 +445,7 @@ TEST(RestartTest, AFinishedRunTellsPeersThatComeBack) {
 TEST(SwarmStateTest, TooLittleDataFailsWithTheCause) {
   RunConfig config = SimConfig(2, 1);
   config.train_rows = 3;
-  auto state = NewSwarmState(config, SimArtefacts(config), kSecret);
+  auto state = NewSwarmState(config, SimArtefacts(config));
   EXPECT_EQ(state->View(TimePoint{}).state, RunState::kFailed);
   EXPECT_THAT(state->View(TimePoint{}).reason, HasSubstr("run.toml"));
 }

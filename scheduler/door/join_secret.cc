@@ -1,4 +1,4 @@
-#include "scheduler/server/join_secret.h"
+#include "scheduler/door/join_secret.h"
 
 #include "net/identity/secret_file.h"
 

@@ -1,8 +1,8 @@
 // The secret of a run's invite, kept in the run's folder, so that an invite line stays good over
 // restarts. Blocks on disk.
 
-#ifndef SHOAL_SCHEDULER_SERVER_JOIN_SECRET_H_
-#define SHOAL_SCHEDULER_SERVER_JOIN_SECRET_H_
+#ifndef SHOAL_SCHEDULER_DOOR_JOIN_SECRET_H_
+#define SHOAL_SCHEDULER_DOOR_JOIN_SECRET_H_
 
 #include <string>
 
@@ -15,4 +15,4 @@ Result<std::string> LoadOrCreateJoinSecret(const std::string& directory);
 
 }  // namespace shoal::scheduler
 
-#endif  // SHOAL_SCHEDULER_SERVER_JOIN_SECRET_H_
+#endif  // SHOAL_SCHEDULER_DOOR_JOIN_SECRET_H_

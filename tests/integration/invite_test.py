@@ -1,0 +1,165 @@
+"""Invites, members and who is removed: real processes, restarts of the scheduler between."""
+
+import re
+import time
+
+import harness
+from harness import FAILURE, PERMISSION, run, run_json, wait_for
+from swarm import Swarm
+
+ENDS = 30  # seconds in which a peer that is not let in gives up
+
+
+class InviteTest(harness.SwarmTest):
+
+    def swarm(self, **options):
+        # The port stays the same over restarts of the scheduler.
+        network = {"listen": f"127.0.0.1:{harness.free_port()}"}
+        return Swarm(self.folder / "s", **{"stages": 1, "steps": 100_000, "micro_batches": 2,
+                                           "checkpoint_every": 10, "network": network, **options})
+
+    @staticmethod
+    def order(swarm, name, *arguments, check=True):
+        return run("shoal", "swarm", name, "--dir", swarm.run_folder, *arguments, check=check)
+
+    def invite(self, swarm, *arguments):
+        return self.order(swarm, "invite", *arguments).stdout.strip()
+
+    @staticmethod
+    def listed(swarm, name):
+        return run_json("shoal", "swarm", name, "--dir", swarm.run_folder, "--json")[name]
+
+    def members(self, swarm):
+        return {m["name"]: m for m in self.listed(swarm, "members")}
+
+    def assert_not_let_in(self, swarm, name, invite, reason):
+        """The peer ends with 77 and a hint; only the scheduler's log says why."""
+        peer = swarm.start_peer(name, invite=invite)
+        self.assertEqual(peer.wait(ENDS), PERMISSION)
+        said = peer.log.read_text()
+        self.assertIn("ask the organiser for a new invite", said)
+        self.assertIn("shoal join shoal1_", said)
+        log = (swarm.folder / "scheduler.log").read_text()
+        refused = [line for line in log.splitlines() if "door.refused" in line]
+        self.assertTrue(any(re.search(rf'reason="?{reason}', line) for line in refused), refused)
+        self.assertNotIn(name, self.members(swarm))
+        del swarm.peers[name]
+
+    def restart_scheduler(self, swarm):
+        self.assertEqual(swarm.scheduler.stop(), 0)
+        swarm.start_scheduler()
+
+    def test_an_invite_of_one_use_lets_one_machine_in_also_after_restarts(self):
+        with self.swarm() as swarm:
+            swarm.start_scheduler()
+            line = self.invite(swarm, "--name", "Ana")
+            swarm.start_peer("p0", invite=line)
+            swarm.wait_step(2)
+            self.assert_not_let_in(swarm, "p1", line, "used up")
+            self.restart_scheduler(swarm)
+            step = swarm.run()["step"]
+            swarm.wait_step(step + 2)  # p0 came back without another use
+            self.assert_not_let_in(swarm, "p2", line, "used up")
+            invites = {i["name"]: i for i in self.listed(swarm, "invites")}
+            self.assertEqual(set(invites), {"Ana", "standing invite"})
+            ana = invites["Ana"]
+            self.assertEqual((ana["state"], ana["usesLeft"], ana["uses"]), ("used up", 0, 1))
+            self.assertEqual([u["name"] for u in ana["usedBy"]], ["p0"])
+            days = (ana["expiresUnixMs"] - ana["madeUnixMs"]) / 86_400_000
+            self.assertAlmostEqual(days, 7)
+            text = self.order(swarm, "invites").stdout
+            self.assertIn("0 of 1", text)
+            self.assertIn("p0", text)
+            member = self.members(swarm)["p0"]
+            self.assertEqual((member["invite"], member["state"]), (ana["id"], "training"))
+            self.assertIn("Ana", self.order(swarm, "members").stdout)
+            swarm.stop()
+
+    def test_the_folder_of_a_scheduler_has_no_secret_of_an_invite(self):
+        with self.swarm() as swarm:
+            swarm.start_scheduler()
+            line = self.invite(swarm)
+            swarm.stop()
+            for path in swarm.run_folder.rglob("*"):
+                if path.is_file():
+                    self.assertNotIn(line.encode(), path.read_bytes(), path)
+            secret = (swarm.run_folder / "join_secret")
+            self.assertEqual(secret.stat().st_mode & 0o777, 0o600)
+
+    def test_an_invite_expires_and_is_revoked(self):
+        with self.swarm() as swarm:
+            swarm.start_scheduler()
+            brief = self.invite(swarm, "--expires", "2s", "--uses", 5)
+            time.sleep(2.5)
+            self.assert_not_let_in(swarm, "p1", brief, "expired")
+            line = self.invite(swarm, "--name", "Bo", "--uses", 3)
+            swarm.start_peer("p0", invite=line)
+            swarm.wait_step(2)
+            number = next(i["id"] for i in self.listed(swarm, "invites") if i["name"] == "Bo")
+            self.assertIn("stay", self.order(swarm, "revoke", number[:6]).stdout)
+            self.assert_not_let_in(swarm, "p2", line, "revoked")
+            self.restart_scheduler(swarm)
+            swarm.wait_step(swarm.run()["step"] + 2)
+            self.assert_not_let_in(swarm, "p3", line, "revoked")
+            wrong = self.order(swarm, "revoke", "0000000000000000", check=False)
+            self.assertEqual(wrong.returncode, FAILURE)
+            self.assertIn("shoal swarm invites", wrong.stderr)
+            self.order(swarm, "revoke", number, "--members")
+            self.assertEqual(swarm.peers["p0"].wait(ENDS), PERMISSION)
+            self.assertIn("was revoked", swarm.peers["p0"].log.read_text())
+            del swarm.peers["p0"]
+            swarm.stop()
+
+    def test_the_standing_invite_can_be_revoked_and_turned_off(self):
+        with self.swarm() as swarm:
+            swarm.start_scheduler()
+            standing = swarm.invite()
+            self.assertEqual(self.invite(swarm, "--standing"), standing)
+            swarm.start_peer("p0")
+            swarm.wait_step(2)
+            number = next(i["id"] for i in self.listed(swarm, "invites") if i["standing"])
+            self.order(swarm, "revoke", number)
+            self.assertFalse((swarm.run_folder / "invite").exists())
+            self.assert_not_let_in(swarm, "p1", standing, "revoked")
+            none = self.order(swarm, "invite", "--standing", check=False)
+            self.assertEqual(none.returncode, FAILURE)
+            self.assertIn("shoal swarm invite", none.stderr)
+            swarm.stop()
+        with Swarm(self.folder / "off", stages=1, steps=10) as swarm:
+            swarm.sections["scheduler"] = {"standing_invite": False}
+            swarm.start_scheduler()
+            self.assertFalse((swarm.run_folder / "invite").exists())
+            self.assertIn("shoal swarm invite --dir",
+                          (swarm.folder / "scheduler.log").read_text())
+            swarm.start_peer("p0", invite=self.invite(swarm))
+            swarm.wait_finished()
+            swarm.stop()
+
+    def test_a_member_is_kicked_while_it_trains_and_a_spare_takes_its_stage(self):
+        with self.swarm(stages=2) as swarm:
+            swarm.start(3)
+            swarm.wait_step(5)
+            wait_for(lambda: len(self.members(swarm)) == 3, 30, "all are members")
+            name = swarm.peer_at(1)
+            key = self.members(swarm)[name]["peer"]
+            self.order(swarm, "kick", name, "--reason", "it sends noise")
+            kicked = swarm.peers.pop(name)
+            self.assertEqual(kicked.wait(ENDS), PERMISSION)
+            said = kicked.log.read_text()
+            self.assertIn('the organiser of run "test" removed this machine: it sends noise', said)
+            swarm.wait_step(swarm.run()["step"] + 10)  # without it
+            member = self.members(swarm)[name]
+            self.assertEqual((member["state"], member["reason"]), ("kicked", "it sends noise"))
+            self.restart_scheduler(swarm)
+            again = swarm.start_peer(name)
+            self.assertEqual(again.wait(ENDS), PERMISSION)
+            swarm.peers.pop(name)
+            self.order(swarm, "kick", "--undo", key[:8])
+            swarm.start_peer(name)
+            wait_for(lambda: self.members(swarm)[name]["connected"], 30, "it is back")
+            swarm.wait_step(swarm.run()["step"] + 2)
+            swarm.stop()
+
+
+if __name__ == "__main__":
+    harness.main()
