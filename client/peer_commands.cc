@@ -174,6 +174,15 @@ ExitCode PeerCommand(const Target& target, const std::string& name,
   return ExitCode::kOk;
 }
 
+ExitCode Netcheck(const Target& target) {
+  const Result<std::string> status = net::LocalStatus(Socket(target), kCallTimeout);
+  if (!status.ok()) return NotRunning(target, status.status());
+  const Result<std::string> text = target.json ? NetcheckJson(*status) : NetcheckView(*status);
+  if (!text.ok()) return Fail(text.status());
+  std::cout << *text;
+  return ExitCode::kOk;
+}
+
 ExitCode Stats(const Target& target) {
   const auto reply = net::LocalCommand(Socket(target), "stats", {}, kCallTimeout);
   if (!reply.ok()) return NotRunning(target, reply.status());

@@ -16,6 +16,9 @@ Result<std::string> SwarmView(const std::string& status_json);
 // What `shoal swarm audit` and `shoal swarm events` print of shoal-scheduler's output.
 Result<std::string> AuditView(const std::string& audit_json);
 Result<std::string> EventsView(const std::string& events_json);
+// What `shoal netcheck` prints of a peer's status, for people and for programs.
+Result<std::string> NetcheckView(const std::string& status_json);
+Result<std::string> NetcheckJson(const std::string& status_json);
 // What `shoal stats` prints.
 Result<std::string> StatsView(const std::string& stats_json);
 // What `shoal store COMMAND` prints of shoald's output.

@@ -446,6 +446,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   if (s.upload_cap.value == 0 || pace.value < s.upload_cap.value) s.upload_pace = pace;
   s.relays = hub_->relays();
   s.mapping = hub_->mapping();
+  s.listen_port = hub_->port();
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();

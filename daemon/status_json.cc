@@ -411,6 +411,7 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"work", WorkValues(snapshot)},
           {"links", std::move(links)},
           {"relays", std::move(relays)},
+          {"listenPort", snapshot.listen_port},
           {"mapping", StatusObject{{"address", snapshot.mapping.address},
                                    {"how", snapshot.mapping.how},
                                    {"trouble", snapshot.mapping.trouble}}},

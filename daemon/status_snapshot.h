@@ -86,6 +86,7 @@ struct StatusSnapshot {
   std::vector<net::LinkStats> links;  // this generation
   std::vector<net::RelayState> relays;
   net::PortMapping mapping;
+  std::uint16_t listen_port = 0;
   std::map<PeerId, std::string> names;  // of peers in the plan
   std::vector<pipeline::BoundaryChecksum> boundaries;
   TrafficTotals totals;

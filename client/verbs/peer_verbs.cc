@@ -261,6 +261,12 @@ std::vector<Verb> PeerVerbs() {
        [](Given* g) { return Health(g->peer); },
        "shoal health",
        {kDaemonNotRunning}},
+      {"netcheck",
+       "Say how others reach this machine's peer: addresses, router, relays, line",
+       FolderAndJson,
+       [](Given* g) { return Netcheck(g->peer); },
+       "shoal netcheck\nshoal netcheck --json | jq .verdict",
+       {kDaemonNotRunning}},
       {"doctor", "Check this machine and say what to mend", FolderAndJson,
        [](Given* g) { return Doctor(g->peer); }, "shoal doctor\nshoal doctor --json"}};
   verbs.insert(verbs.end(), others.begin(), others.end());

@@ -191,6 +191,7 @@ constexpr StatusField kFields[] = {
     Text("relays[].trouble", "Why the peer is not registered at the relay."),
     Number("relays[].rttMs", kMilliseconds, "Round trip of the last ping to a relay."),
 
+    Number("listenPort", kNone, "Port that neighbours connect to."),
     Object("mapping", "Port that the home's router leads to this peer."),
     Text("mapping.address", "Address from outside; empty: none."),
     Text("mapping.how", "How the router was asked: NAT-PMP or UPnP."),

@@ -26,9 +26,6 @@ Result<CertificatePtr> ParseCertificate(std::string_view pem);
 Result<std::string> SelfSignedCertificate(const std::string& private_key_pem,
                                           X509_extension_st* extension);
 
-// The 64 bytes of an Ed25519 signature.
-Result<std::string> SignWithKey(const std::string& private_key_pem, std::string_view text);
-
 }  // namespace shoal::net
 
 #endif  // SHOAL_NET_IDENTITY_CERTIFICATE_H_

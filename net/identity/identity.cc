@@ -147,20 +147,6 @@ Result<std::string> SelfSignedCertificate(const std::string& private_key_pem,
   return SignedCertificate(key.get(), id, extension);
 }
 
-Result<std::string> SignWithKey(const std::string& private_key_pem, std::string_view text) {
-  SHOAL_ASSIGN_OR_RETURN(const KeyPtr key, ReadKey(private_key_pem));
-  const SignContextPtr context(EVP_MD_CTX_new());
-  std::string signature(64, '\0');
-  std::size_t size = signature.size();
-  if (!context || EVP_DigestSignInit(context.get(), nullptr, nullptr, nullptr, key.get()) != 1 ||
-      EVP_DigestSign(context.get(), reinterpret_cast<unsigned char*>(signature.data()), &size,
-                     reinterpret_cast<const unsigned char*>(text.data()), text.size()) != 1 ||
-      size != signature.size()) {
-    return Internal("OpenSSL cannot sign with an Ed25519 key");
-  }
-  return signature;
-}
-
 void FreeCertificate::operator()(x509_st* certificate) const { X509_free(certificate); }
 
 Result<CertificatePtr> ParseCertificate(std::string_view pem) {

@@ -1,11 +1,10 @@
 #include "net/identity/membership.h"
 
-#include <sodium.h>
-
+#include <algorithm>
 #include <cstring>
 
 #include "common/bytes.h"
-#include "net/identity/certificate.h"
+#include "net/identity/signature.h"
 
 namespace shoal::net {
 namespace {
@@ -44,22 +43,19 @@ Result<std::string> SignMembership(const Membership& membership, const Identity&
   Append(&bytes, membership.not_after_s);
   Append(&bytes, membership.serial);
   SHOAL_CHECK(bytes.size() == kContentBytes);
-  SHOAL_ASSIGN_OR_RETURN(const std::string signature,
-                         SignWithKey(scheduler.private_key_pem, std::string(kContext) + bytes));
-  return bytes + signature;
+  SHOAL_ASSIGN_OR_RETURN(const Signature signature, Sign(scheduler, std::string(kContext) + bytes));
+  return bytes.append(signature.begin(), signature.end());
 }
 
 Result<Membership> ReadMembership(std::string_view bytes, const PeerId& scheduler) {
-  SHOAL_CHECK(sodium_init() >= 0);
   if (bytes.empty()) return Unauthenticated("it shows no membership of the run");
   if (bytes.size() != kMembershipBytes || bytes[0] != kVersion) {
     return Unauthenticated("its membership is of another version of shoal");
   }
   const std::string text = std::string(kContext).append(bytes.substr(0, kContentBytes));
-  if (crypto_sign_verify_detached(
-          reinterpret_cast<const unsigned char*>(bytes.data()) + kContentBytes,
-          reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-          scheduler.key.data()) != 0) {
+  Signature signature;
+  std::copy_n(bytes.begin() + kContentBytes, signature.size(), signature.begin());
+  if (!CheckSignature(scheduler, text, signature).ok()) {
     return Unauthenticated("its membership is not signed by this run's scheduler");
   }
   Membership membership;

@@ -9,7 +9,8 @@ from swarm import Swarm
 
 # Verbs that change something; what they print with --json has tests of their own.
 NO_READS = {"demo", "chaos", "prepare", "convert", "bench churn", "swarm start", "swarm pause",
-            "swarm resume", "swarm stop", "swarm export", "store compact", "store drop"}
+            "swarm resume", "swarm stop", "swarm export", "swarm revoke", "swarm kick",
+            "store compact", "store drop"}
 # tests/integration/chat_test.py reads these.
 OF_MODELS = {"eval", "try", "chat"}
 
@@ -87,11 +88,15 @@ class JsonTest(harness.SwarmTest):
             self.check("status", status, *peer)
             self.check("health", {"state"}, *peer)
             self.check("logs", {"lines"}, *peer)
+            self.check("netcheck", {"verdict", "translated", "mapping", "relays", "paths"}, *peer)
+            self.check("stats", {"days"}, *peer)
             self.check("doctor", {"findings", "timeouts"}, *peer)
             status = status_fields("### Status: `GET /api/v1/status`")
             self.assertLess({"run", "members", "stages", "traffic"}, status)
             self.check("swarm status", status, *run)
             self.check("swarm invite", {"message"}, *run)
+            self.check("swarm invites", {"invites"}, *run)
+            self.check("swarm members", {"members"}, *run)
             self.assertLess({"right", "members", "skipped"}, audit_fields())
             self.check("swarm audit", audit_fields(), *run)
             self.check("uninstall", {"bytes", "files"}, *peer)

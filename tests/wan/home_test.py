@@ -68,6 +68,13 @@ class HomeTest(harness.SwarmTest):
             relays = swarm.peer_status(name)["relays"]
             self.assertEqual([(r["relay"], r["registered"]) for r in relays],
                              [(f"{self.outside.address}:{RELAY_PORT}", True)])
+        check = json.loads(run("shoal", "netcheck", "--dir", swarm.peer_folder("p0"),
+                               "--json").stdout)
+        self.assertEqual((check["verdict"], check["translated"], check["paths"]["relay"]),
+                         ("relay", True, 1), check)
+        said = run("shoal", "netcheck", "--dir", swarm.peer_folder("p0")).stdout
+        self.assertIn("others reach this peer by a relay", said)
+        print(said)
         secret = (self.folder / "relay/relay_secret").read_text().strip()
         for name in ("p0", "p1"):
             self.assertNotIn(secret, json.dumps(swarm.peer_status(name)))
