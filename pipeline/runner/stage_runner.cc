@@ -71,9 +71,9 @@ class Runner final : public StageRunner {
     if (!goes_on() || applying_.model_at_work() || !applying_.held().ok()) return std::nullopt;
     return StepInProgress{*applying_.held(), plans_.planned()};
   }
-  replica::MissingValues missing_state() const override {
+  std::optional<replica::MissingValues> missing_state() const override {
     SHOAL_ASSERT_ON(*resources_.control);
-    return transfer_ ? transfer_->missing() : config_.missing.value_or(replica::MissingValues());
+    return transfer_ ? transfer_->missing() : config_.missing;
   }
   RunnerStats stats() const override;
   std::vector<net::LinkStats> link_stats() const override;

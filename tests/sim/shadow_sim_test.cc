@@ -128,6 +128,29 @@ TEST(ShadowSimTest, GoesOnWhereItWasWhenAGenerationEnds) {
   ExpectEqualGroups(swarm);
 }
 
+// A generation may end before the links are open by which a shadow asks for anything. Whoever took
+// that for "lacks nothing" trained on with weights of its own.
+TEST(ShadowSimTest, LacksAllUntilItsTransferHasBegun) {
+  SimSwarm swarm(Options(1));
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+  swarm.Close();
+  swarm.Run(std::chrono::seconds(5));
+  Zero(&swarm, 2);
+  swarm.shadows_ = {2};
+  swarm.counted_ = {0, 1};
+  for (const auto& peer : swarm.peers()) {
+    peer->Make(3);
+    if (peer->pipeline_ != 2) continue;
+    EXPECT_FALSE(peer->runner_->missing_state().has_value());
+    peer->missing_ = replica::MissingValues(5);
+    peer->Make(3);
+    ASSERT_TRUE(peer->runner_->missing_state().has_value());
+    EXPECT_EQ(peer->runner_->missing_state()->count(), 5u);
+    peer->missing_.reset();
+  }
+}
+
 // A pipeline leaves in the midst of a step while another gets its stages: one of the two that hold
 // them, whose part of the transfer the other takes over, or the one that gets them.
 TEST_P(ShadowMethodSimTest, TheOthersGoOnWhereAPipelineLeaves) {
