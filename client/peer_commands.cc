@@ -124,7 +124,11 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
   return Fail(Exec(command));
 }
 
-bool PeerRuns(const Target& target) { return net::LocalStatus(Socket(target), kCallTimeout).ok(); }
+// One that is stopped, or hangs, runs, too.
+bool PeerRuns(const Target& target) {
+  const Status status = net::LocalStatus(Socket(target), kCallTimeout).status();
+  return status.code() != StatusCode::kUnavailable;
+}
 
 ExitCode PeerStatus(const Target& target) {
   const Result<std::string> json = net::LocalStatus(Socket(target), kCallTimeout);

@@ -41,14 +41,18 @@ void ShowUntil(const Result<std::string>& status, SteadyTime until, Screen* scre
     if (std::exchange(stale, false)) screen->Show(Frame(status, *screen, watch->scrolled));
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return;
-    const ScreenEvent event = screen->Wait(left);
+    // Also where it is over: shoald may take longer to answer than that, and keys and signals are
+    // heard here alone.
+    const bool over = left.count() <= 0;
+    const ScreenEvent event = screen->Wait(over ? std::chrono::milliseconds(0) : left);
     stale = event.kind == ScreenEvent::kResized || event.kind == ScreenEvent::kKey;
     if (event.kind == ScreenEvent::kSignal) watch->signal = event.signal;
+    if (event.kind != ScreenEvent::kKey && over) return;
     if (event.kind != ScreenEvent::kKey) continue;
     if (event.key == 'q' || event.key == 'Q') watch->ended = true;
     if (event.key == 'j') ++watch->scrolled;
     if (event.key == 'k') watch->scrolled -= std::min<std::size_t>(watch->scrolled, 1);
+    if (over) return;
   }
 }
 

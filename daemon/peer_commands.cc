@@ -174,6 +174,8 @@ void PeerNode::FinishHandover() {
     control_->Post("daemon.leave", [this] { on_stop_(Status::Ok()); });
     return;
   }
+  // A timer of a handover may run while the process ends.
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
   if (invite_text_.empty()) return;
   // A new hello tells the scheduler. Posted: this may be a callback of the connection.
   EndStage();

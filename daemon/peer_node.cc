@@ -15,6 +15,8 @@
 namespace shoal::daemon {
 namespace {
 
+constexpr int kHelloAddressesMax = 16;  // a scheduler refuses more
+
 constexpr std::size_t kLossesKept = 2000;
 // A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
@@ -131,8 +133,12 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_version(kVersion);
   hello->set_name(config_.name);
   hello->set_listen_port(hub_->port());
-  for (const std::string& address : Addresses()) hello->add_addresses(address);
-  for (const net::RelayAddress& relay : net::RelaysAmong(invite_.addresses)) {
+  const std::vector<net::RelayAddress> relays = net::RelaysAmong(invite_.addresses);
+  for (const std::string& address : Addresses()) {
+    if (hello->addresses_size() + static_cast<int>(relays.size()) >= kHelloAddressesMax) break;
+    hello->add_addresses(address);
+  }
+  for (const net::RelayAddress& relay : relays) {
     hello->add_addresses(net::FormatRelayAddress(relay));
   }
   hello->set_device(config_.device);

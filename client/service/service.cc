@@ -106,6 +106,11 @@ std::string ManagerState(const ServiceOptions& options) {
 
 }  // namespace
 
+bool WrittenByShoal(const std::string& path) {
+  const Result<std::string> text = ReadFile(path, kUnitBytesMax);
+  return text.ok() && text->starts_with(kUnitMark);
+}
+
 std::string UnitPath(const ServiceOptions& options) {
   if (options.system) return std::string("/etc/systemd/system/") + kUnitName;
   const char* home = std::getenv("HOME");

@@ -26,6 +26,8 @@ ExitCode ServiceRemove(const ServiceOptions& options);
 ExitCode ServiceStatus(const ServiceOptions& options);
 ExitCode ServiceUnit(const ServiceOptions& options);  // prints it
 
+// Whether the unit at `path` is one of `shoal service`.
+bool WrittenByShoal(const std::string& path);
 // Where the unit is written.
 std::string UnitPath(const ServiceOptions& options);
 

@@ -1,5 +1,8 @@
 #include "client/service/uninstall.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -20,10 +23,26 @@ namespace fs = std::filesystem;
 
 // As docs/OPERATIONS.md lists them, with RocksDB's and the log's further files.
 constexpr std::string_view kStateNames[] = {
-    "identity.key", "invite",      "overlay.json", "deltas",      "deltas.damaged",
+    "identity.key", "invite",      "overlay.json", "usage.json",  "deltas",    "deltas.damaged",
     "content",      "checkpoints", "status.addr",  "shoald.sock", "shoald.log"};
 
+// A store that opens takes minutes, before the socket is there: who holds its lock runs.
+bool StoreInUse(const std::string& directory) {
+  const int fd = ::open((directory + "/deltas/headers/LOCK").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool asked = ::fcntl(fd, F_GETLK, &lock) == 0;
+  ::close(fd);
+  return asked && lock.l_type != F_UNLCK;
+}
+
 bool IsStateName(std::string_view name) {
+  // What a crash left of a file that was being replaced.
+  if (const std::size_t rest = name.find(".tmp-"); rest != std::string_view::npos) {
+    name = name.substr(0, rest);
+  }
   return std::ranges::find(kStateNames, name) != std::end(kStateNames) ||
          name.starts_with("shoald.log.") || (name.starts_with("shoald.") && name.ends_with(".log"));
 }
@@ -56,8 +75,8 @@ void AddIfThere(const std::string& path, std::vector<LeftBehind>* found) {
 
 // Where the help of `shoal completion` says that scripts go, and units.
 void AddOfUser(std::vector<LeftBehind>* found) {
-  ServiceOptions service;
-  AddIfThere(UnitPath(service), found);
+  const std::string unit = UnitPath(ServiceOptions());
+  if (WrittenByShoal(unit)) AddIfThere(unit, found);
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') return;
   for (const char* name : {"/.local/share/bash-completion/completions/shoal", "/.zfunc/_shoal",
@@ -74,7 +93,8 @@ ExitCode RemoveAll(const UninstallOptions& options, const std::vector<LeftBehind
     if (error) failed += (failed.empty() ? "" : ", ") + left.path + " (" + error.message() + ")";
   }
   std::error_code error;
-  fs::remove(options.directory, error);  // only if nothing else is in it
+  // Only if nothing else is in it.
+  if (!fs::is_symlink(options.directory, error)) fs::remove(options.directory, error);
   if (!failed.empty()) return Fail(Internal("could not be removed: " + failed));
   std::cout << "removed; the programs stay: `sudo apt remove shoal` removes those of a package\n";
   return ExitCode::kOk;
@@ -85,6 +105,8 @@ ExitCode RemoveAll(const UninstallOptions& options, const std::vector<LeftBehind
 std::vector<LeftBehind> StateOf(const std::string& directory) {
   std::vector<LeftBehind> found;
   std::error_code error;
+  // Folders of these names are others', where no peer has its key.
+  if (!fs::is_regular_file(directory + "/identity.key", error)) return found;
   for (fs::directory_iterator at(directory, error), end; !error && at != end; at.increment(error)) {
     if (IsStateName(at->path().filename().string())) {
       found.push_back({at->path().string(), SizeOf(at->path())});
@@ -114,7 +136,7 @@ ExitCode Uninstall(const UninstallOptions& options, const std::function<bool()>&
     std::cout << "nothing of shoal is in " << options.directory << "\n";
     return ExitCode::kOk;
   }
-  if (runs()) {
+  if (runs() || StoreInUse(options.directory)) {
     return Fail(FailedPrecondition(
         "shoald runs in " + options.directory +
         "; end it first with `shoal leave`, or `shoal service remove` where it is a service"));

@@ -87,7 +87,7 @@ std::string LinuxMachine::RunningOf(const std::vector<std::string>& programs) co
 }
 
 bool LinuxMachine::OnBattery() const {
-  bool battery = false, discharging = false, plug = false, plugged = false;
+  bool battery = false, charging = false, discharging = false, plug = false, plugged = false;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(power_, error), end; !error && entry != end;
        entry.increment(error)) {
@@ -95,13 +95,16 @@ bool LinuxMachine::OnBattery() const {
     const std::string type = FirstLine(supply + "/type");
     if (type == "Battery" && FirstLine(supply + "/scope") != "Device") {  // not that of a mouse
       battery = true;
-      discharging |= FirstLine(supply + "/status") == "Discharging";
+      const std::string status = FirstLine(supply + "/status");
+      discharging |= status == "Discharging";
+      charging |= status == "Charging" || status == "Full";
     } else if (type == "Mains" || type == "USB") {
       plug |= type == "Mains";
       plugged |= FirstLine(supply + "/online") == "1";
     }
   }
-  return battery && !plugged && (plug || discharging);
+  // A battery that is charged has a plug, whatever that says.
+  return battery && !plugged && (discharging || (plug && !charging));
 }
 
 }  // namespace shoal::daemon

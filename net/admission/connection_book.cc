@@ -30,7 +30,7 @@ ConnectionBook::Arrival ConnectionBook::Arrive(const TcpEndpoint& other_end, Tim
   Arrival arrival;
   const Line line = LineOf(other_end);
   LineState* const state = StateOf(line, now);
-  if (full() || !TakeHandshake(state, now)) return arrival;
+  if (state == nullptr || full() || !TakeHandshake(state)) return arrival;
   const bool line_full = state->strangers >= limits_.strangers_per_line;
   if (line_full || strangers_.size() >= limits_.strangers) {
     arrival.ended = OldestStranger(line_full ? &line : nullptr);
@@ -60,6 +60,7 @@ bool ConnectionBook::Prove(const TcpEndpoint& other_end, const PeerId& key) {
   LeaveStrangers(found->second, connection);
   const auto line = lines_.find(LineOf(other_end));
   if (line != lines_.end()) {
+    ++line->second.proven;
     line->second.handshakes = std::min(line->second.handshakes + 1, limits_.handshakes);
     if (!std::exchange(line->second.known, true)) {
       handshakes_of_all_ = std::min(handshakes_of_all_ + 1, limits_.handshakes_of_all);
@@ -88,6 +89,8 @@ void ConnectionBook::Gone(ConnectionNumber number) {
   if (connection.key) {
     const auto own = proven_.find(*connection.key);
     if (--own->second == 0) proven_.erase(own);
+    const auto line = lines_.find(LineOf(connection.other_end));
+    if (line != lines_.end() && line->second.proven > 0) --line->second.proven;
   }
   const auto by_end = by_end_.find(connection.other_end);
   if (by_end != by_end_.end() && by_end->second == number) by_end_.erase(by_end);
@@ -95,6 +98,11 @@ void ConnectionBook::Gone(ConnectionNumber number) {
 }
 
 ConnectionBook::LineState* ConnectionBook::StateOf(const Line& line, TimePoint now) {
+  const double passed = std::chrono::duration<double>(now - counted_at_).count();
+  handshakes_of_all_ = std::min(handshakes_of_all_ + passed * limits_.handshakes_of_all_per_second,
+                                limits_.handshakes_of_all);
+  counted_at_ = now;
+  if (handshakes_of_all_ < 1 && !lines_.contains(line)) return nullptr;
   if (lines_.size() >= ConnectionLimits::kLinesMax && !lines_.contains(line)) ForgetLines(now);
   const auto [found, is_new] = lines_.try_emplace(line);
   LineState& state = found->second;
@@ -109,44 +117,44 @@ ConnectionBook::LineState* ConnectionBook::StateOf(const Line& line, TimePoint n
   return &state;
 }
 
-bool ConnectionBook::TakeHandshake(LineState* state, TimePoint now) {
-  const double seconds = std::chrono::duration<double>(now - counted_at_).count();
-  handshakes_of_all_ = std::min(handshakes_of_all_ + seconds * limits_.handshakes_of_all_per_second,
-                                limits_.handshakes_of_all);
-  counted_at_ = now;
+bool ConnectionBook::TakeHandshake(LineState* state) {
   if (state->handshakes < 1 || (!state->known && handshakes_of_all_ < 1)) return false;
   state->handshakes -= 1;
   if (!state->known) handshakes_of_all_ -= 1;
   return true;
 }
 
-// Forgets half of the lines without a connection, those not heard of for longest. Whoever has many
-// lines gains a few handshakes by it. Nobody is shut out, and the table stays bounded.
+// Forgets half of the lines without a connection, those not heard of for longest, and first those
+// from which nobody was ever admitted. Whoever has many lines gains a few handshakes by it. Nobody
+// is shut out, and the table stays bounded.
 void ConnectionBook::ForgetLines(TimePoint now) {
   std::vector<TimePoint> times;
   for (const auto& [line, state] : lines_) times.push_back(state.counted_at);
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   const TimePoint limit = std::min(*middle, now);
-  std::erase_if(lines_, [limit](const auto& entry) {
-    return entry.second.strangers == 0 && entry.second.counted_at <= limit;
-  });
+  for (const bool known : {false, true}) {
+    std::erase_if(lines_, [limit, known](const auto& entry) {
+      const LineState& state = entry.second;
+      return state.strangers == 0 && state.proven == 0 && state.known == known &&
+             state.counted_at <= limit;
+    });
+    if (lines_.size() < ConnectionLimits::kLinesMax) return;
+  }
 }
 
 std::optional<ConnectionNumber> ConnectionBook::OldestStranger(const Line* line) const {
-  Line most{};
-  if (line == nullptr) {
-    std::size_t count = 0;
+  for (const bool known : {false, true}) {
+    std::size_t most = 1;
     for (const auto& [each, state] : lines_) {
-      if (state.strangers > count) {
-        count = state.strangers;
-        most = each;
+      if (state.known == known) most = std::max(most, state.strangers);
+    }
+    for (const auto& [number, each] : strangers_) {
+      if (line != nullptr ? each == *line
+                          : lines_.at(each).known == known && lines_.at(each).strangers >= most) {
+        return number;
       }
     }
-    line = &most;
-  }
-  for (const auto& [number, each] : strangers_) {
-    if (each == *line) return number;
   }
   return std::nullopt;
 }

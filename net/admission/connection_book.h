@@ -76,14 +76,17 @@ class ConnectionBook {
     double handshakes = 0;  // that the line may still begin now
     TimePoint counted_at;
     std::size_t strangers = 0;
-    bool known = false;  // somebody was admitted from it
+    std::size_t proven = 0;  // connections with an admitted key
+    bool known = false;      // somebody was admitted from it
   };
 
+  // Null: the line is new, and those that are not known may begin nothing now.
   LineState* StateOf(const Line& line, TimePoint now);
   // Whether a line, known or not, may begin one more handshake; takes it.
-  bool TakeHandshake(LineState* state, TimePoint now);
+  bool TakeHandshake(LineState* state);
   void ForgetLines(TimePoint now);
-  // The oldest stranger of `line`, or of the line that has most of them.
+  // The oldest stranger of `line`, or of the lines that have most of them; of lines from which
+  // somebody was admitted only where there are no others.
   std::optional<ConnectionNumber> OldestStranger(const Line* line) const;
   void LeaveStrangers(ConnectionNumber number, const Connection& connection);
 

@@ -70,7 +70,8 @@ bool IsPrivate(const TcpEndpoint& endpoint) {
   if (std::equal(kMapped.begin(), kMapped.end(), a.begin())) {
     const std::uint8_t first = a[12], second = a[13];
     return first == 10 || first == 127 || (first == 172 && second >= 16 && second < 32) ||
-           (first == 192 && second == 168) || (first == 169 && second == 254);
+           (first == 192 && second == 168) || (first == 100 && (second & 0xc0) == 64) ||
+           (first == 169 && second == 254);
   }
   const bool loopback = a[15] == 1 && std::all_of(a.begin(), a.end() - 1,
                                                   [](std::uint8_t byte) { return byte == 0; });

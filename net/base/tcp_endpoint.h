@@ -25,8 +25,8 @@ std::optional<TcpEndpoint> ParseTcpEndpoint(std::string_view text);
 // Nullopt: not a connected IP socket.
 std::optional<TcpEndpoint> OtherEndOf(int fd);
 
-// Whether the address is one of a home or of the machine itself (RFC 1918, 4193, link-local,
-// loopback), which leads nowhere from outside.
+// Whether the address is one of a home or of the machine itself (RFC 1918, 4193, 6598,
+// link-local, loopback), which leads nowhere from outside.
 bool IsPrivate(const TcpEndpoint& endpoint);
 
 // Who is counted as one: an IPv4 address, or an IPv6 network of 64 bits, which one line has whole.

@@ -31,6 +31,9 @@ namespace pb = control::v1;
 constexpr std::size_t kQueueMessagesMax = 256;
 constexpr std::size_t kQueueBytesMax = 64 << 20;
 
+// Well below what a ticket may be old (relay_ticket.h).
+constexpr Duration kRelayedChannelAge = std::chrono::minutes(30);
+
 class AttendCall;
 
 // What the client object shares with its calls and tasks. Handlers and the choice of addresses
@@ -375,7 +378,11 @@ class GrpcControlClient final : public ControlClient {
   const std::shared_ptr<grpc::Channel>& Channel() {
     const std::string& address =
         state_->address.empty() ? state_->options.addresses.at(0) : state_->address;
-    if (!channel_ || channel_address_ != address) {
+    // A relay's ticket goes with each connection of the channel, also those that it makes later.
+    const TimePoint now = SystemClock().Now();
+    const bool old = IsRelayAddress(address) && now - channel_made_at_ > kRelayedChannelAge;
+    if (!channel_ || channel_address_ != address || old) {
+      channel_made_at_ = now;
       channel_ = NewPinnedChannel(DialAddress(address, state_->options.scheduler),
                                   *state_->options.identity, state_->options.scheduler,
                                   kControlMessageBytesMax);
@@ -395,6 +402,7 @@ class GrpcControlClient final : public ControlClient {
   std::shared_ptr<RateLimiter> upload_, download_;
   std::shared_ptr<grpc::Channel> channel_;
   std::string channel_address_;
+  TimePoint channel_made_at_{};
 };
 
 }  // namespace

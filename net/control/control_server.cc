@@ -31,6 +31,8 @@ constexpr int kPeerMessageBytesMax = 1 << 20;  // a heartbeat carries 256 KiB of
 constexpr std::size_t kConnectionsPerPeerMax = 4;
 constexpr std::size_t kMemoryBytesMax = 512 << 20;
 
+constexpr Duration kLastWord = std::chrono::seconds(5);
+
 class ControlStream;
 
 // What outlives the server object: streams that wind up and tasks that were posted.
@@ -128,6 +130,11 @@ class ControlStream final : public grpc::ServerBidiReactor<pb::PeerMessage, pb::
       if (writing_) {
         ending_ = true;
         end_reason_ = reason;
+        // Whoever does not read gets no last word, and no longer a stream.
+        table_->executor->PostAfter("control.last_word", kLastWord,
+                                    [weak = weak_from_this(), reason] {
+                                      if (const auto self = weak.lock()) self->End(reason);
+                                    });
         return;
       }
     }

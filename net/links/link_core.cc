@@ -1,5 +1,6 @@
 #include "net/links/link_core.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "common/log.h"
@@ -185,7 +186,7 @@ void LinkCore::ConnectTimeout(std::uint64_t attempt) {
   const std::shared_ptr<BulkStream> stream = std::move(stream_);
   stream_ = nullptr;
   stream->Close(Cancelled("no answer"));
-  AttemptFailed(DeadlineExceeded("no answer from " + stream->address()));
+  AttemptFailed(DeadlineExceeded("no answer from " + ShownAddress(stream->address())));
 }
 
 void LinkCore::AttemptFailed(const Status& status) {
@@ -266,7 +267,7 @@ Status LinkCore::TakeMembership(const std::string& bytes) {
   if (!context_.members) return Status::Ok();
   const auto until = context_.members->Until(bytes, target_.peer, target_.run, Now());
   if (!until.ok()) return until.status().WithContext(PeerText());
-  member_until_ = *until;
+  member_until_ = std::max(member_until_, *until);
   return Status::Ok();
 }
 
@@ -329,7 +330,10 @@ void LinkCore::LookAtStripes() {
 
 void LinkCore::Grow() {
   if (stream_->stripes() >= context_.limits.connections_max) return;
-  if (!stream_->Grow(MakeHello())) return;
+  // Not MakeHello: whether the other end hears this one is not known.
+  bulk::v1::LinkHello hello = handshake_.Hello();
+  if (context_.members) hello.set_membership(context_.members->own());
+  if (!stream_->Grow(std::move(hello))) return;
   SHOAL_LOG(kDebug, "net", "link.grow", {"peer", target_.peer.ToShort()},
             {"stripes", stream_->stripes() + 1});
 }

@@ -109,7 +109,10 @@ void RacingStream::OnAttemptGone(std::size_t index, const Status& status) {
       const std::string before = failure_.ok() ? "" : failure_.message() + "; ";
       // It is the peer, which does not expect this one, or not yet: no other way changes that.
       if (status.code() == StatusCode::kPermissionDenied) EndAll(status);
-      failure_ = Status(status.ok() ? StatusCode::kUnavailable : status.code(), before + text);
+      const StatusCode code = failure_.code() == StatusCode::kPermissionDenied ? failure_.code()
+                              : status.ok() ? StatusCode::kUnavailable
+                                            : status.code();
+      failure_ = Status(code, before + text);
       BeginNext();
       if (UnderWay()) return;
       told = attempts_.size() == 1 ? status : failure_;

@@ -29,12 +29,14 @@ constexpr char kName[] = "shoal";  // what the router shows
 constexpr const char* kNatPmp = "NAT-PMP";
 constexpr const char* kUpnp = "UPnP";
 
-Result<natpmpresp_t> ReadAnswer(natpmp_t* natpmp, milliseconds patience) {
+// The first of that type: a slow router may answer what was asked before a second time.
+Result<natpmpresp_t> ReadAnswer(natpmp_t* natpmp, int type, milliseconds patience) {
   const TimePoint until = SystemClock().Now() + patience;
   for (;;) {
     natpmpresp_t answer{};
     const int code = readnatpmpresponseorretry(natpmp, &answer);
-    if (code >= 0) return answer;
+    if (code >= 0 && answer.type == type) return answer;
+    if (code >= 0) continue;
     if (code == NATPMP_ERR_NOGATEWAYSUPPORT) {
       return Unavailable("the router does not speak NAT-PMP");
     }
@@ -58,7 +60,7 @@ struct NatPmp {
   bool open = false;
   NatPmp() { open = initnatpmp(&state, 0, 0) == 0; }
   ~NatPmp() {
-    if (open) closenatpmp(&state);
+    if (state.s > 0) closenatpmp(&state);  // also where it could not be opened whole
   }
   NatPmp(const NatPmp&) = delete;
   NatPmp& operator=(const NatPmp&) = delete;
@@ -68,14 +70,16 @@ Result<HostPort> AskNatPmp(std::uint16_t port) {
   NatPmp natpmp;
   if (!natpmp.open) return Unavailable("there is no gateway");
   if (sendpublicaddressrequest(&natpmp.state) < 0) return Unavailable("there is no gateway");
-  SHOAL_ASSIGN_OR_RETURN(const natpmpresp_t address,
-                         ReadAnswer(&natpmp.state, PortMapper::kPatience));
+  SHOAL_ASSIGN_OR_RETURN(
+      const natpmpresp_t address,
+      ReadAnswer(&natpmp.state, NATPMP_RESPTYPE_PUBLICADDRESS, PortMapper::kPatience));
   if (sendnewportmappingrequest(&natpmp.state, NATPMP_PROTOCOL_TCP, port, port,
                                 static_cast<std::uint32_t>(PortMapper::kLease.count())) < 0) {
     return Unavailable("the router does not take a request by NAT-PMP");
   }
-  SHOAL_ASSIGN_OR_RETURN(const natpmpresp_t mapped,
-                         ReadAnswer(&natpmp.state, PortMapper::kPatience));
+  SHOAL_ASSIGN_OR_RETURN(
+      const natpmpresp_t mapped,
+      ReadAnswer(&natpmp.state, NATPMP_RESPTYPE_TCPPORTMAPPING, PortMapper::kPatience));
   char text[INET_ADDRSTRLEN] = "";
   ::inet_ntop(AF_INET, &address.pnu.publicaddress.addr, text, sizeof(text));
   return HostPort{text, mapped.pnu.newportmapping.mappedpublicport};
@@ -85,7 +89,7 @@ void TakeBackNatPmp(std::uint16_t port) {
   NatPmp natpmp;
   if (!natpmp.open) return;
   if (sendnewportmappingrequest(&natpmp.state, NATPMP_PROTOCOL_TCP, port, 0, 0) < 0) return;
-  (void)ReadAnswer(&natpmp.state, kTakeBackPatience);
+  (void)ReadAnswer(&natpmp.state, NATPMP_RESPTYPE_TCPPORTMAPPING, kTakeBackPatience);
 }
 
 // The home's internet gateway device.
@@ -150,7 +154,7 @@ Status CheckOutside(const HostPort& outside) {
 class ThreadedPortMapper final : public PortMapper {
  public:
   explicit ThreadedPortMapper(std::uint16_t port) : port_(port) {
-    executor_->Post("mapper.ask", [this] { AskAndAgain(); });
+    thread_->Post("mapper.ask", [this] { AskAndAgain(); });
   }
   ~ThreadedPortMapper() override {
     stopped_ = true;
@@ -171,6 +175,7 @@ class ThreadedPortMapper final : public PortMapper {
       const auto outside = ask(port_);
       const Status status = outside.ok() ? CheckOutside(*outside) : outside.status();
       if (status.ok()) return {FormatHostPort(*outside), how, ""};
+      if (outside.ok()) how == kNatPmp ? TakeBackNatPmp(port_) : TakeBackUpnp(port_);
       trouble += (trouble.empty() ? "" : "; ") + status.message();
       if (stopped_) break;
     }
@@ -186,7 +191,7 @@ class ThreadedPortMapper final : public PortMapper {
       MutexLock lock(mutex_);
       mapping_ = std::move(asked);
     }
-    executor_->PostAfter("mapper.ask", wait, [this] { AskAndAgain(); });
+    thread_->PostAfter("mapper.ask", wait, [this] { AskAndAgain(); });
   }
 
   const std::uint16_t port_;
@@ -194,6 +199,7 @@ class ThreadedPortMapper final : public PortMapper {
   mutable Mutex mutex_;
   PortMapping mapping_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<Executor> executor_ = NewThreadExecutor("mapper");
+  Executor* const thread_ = executor_.get();  // also for its last task, while it is destroyed
 };
 
 }  // namespace

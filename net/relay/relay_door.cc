@@ -29,6 +29,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using Error = boost::system::error_code;
 
+constexpr std::size_t kOutBytesMax = 16 * 1024;  // to a relay that does not read
+
 // Resolves and connects, within RelayDoor::kConnectPatience. Thread: the door's.
 class Connector : public std::enable_shared_from_this<Connector> {
  public:
@@ -157,18 +159,22 @@ class Registration : public std::enable_shared_from_this<Registration> {
     std::function<void(const RelaySession&, const std::string& relay)> on_call;
   };
 
-  Registration(asio::io_context* context, RelayAddress relay,
+  // Of one secret, and so of one relay: a second registration there would end the first. The
+  // addresses take turns.
+  Registration(asio::io_context* context, std::vector<RelayAddress> addresses,
                std::shared_ptr<const Identity> identity, std::uint16_t port, Hooks hooks)
       : port_(port),
         context_(context),
-        relay_(std::move(relay)),
+        addresses_(std::move(addresses)),
         identity_(std::move(identity)),
         hooks_(std::move(hooks)),
         socket_(*context),
         retry_(*context),
         ping_(*context) {
-    state_.relay = relay_.host_port;
+    state_.relay = relay().host_port;
   }
+
+  const std::vector<RelayAddress>& addresses() const { return addresses_; }
 
   void Start() {
     connector_ = std::make_shared<Connector>(
@@ -177,7 +183,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
           if (error) return self->Broken(error.message());
           self->Connected(std::move(socket));
         });
-    connector_->Start(relay_.host_port);
+    connector_->Start(relay().host_port);
   }
   void Stop() {
     stopped_ = true;
@@ -190,11 +196,14 @@ class Registration : public std::enable_shared_from_this<Registration> {
   }
 
  private:
+  const RelayAddress& relay() const { return addresses_[turn_ % addresses_.size()]; }
+
   void Connected(tcp::socket socket) {
     connector_ = nullptr;
     socket_ = std::move(socket);
     in_.clear();
     out_.clear();
+    challenged_ = false;
     heard_at_ = SystemClock().Now();
     Error unknown;
     const auto own = socket_.local_endpoint(unknown);
@@ -205,9 +214,10 @@ class Registration : public std::enable_shared_from_this<Registration> {
     Read();
   }
 
-  // One of a few bytes; the relay reads them at once, or is gone.
+  // Of a few bytes; a relay reads them at once, or is gone.
   void Write(std::string bytes) {
     out_ += bytes;
+    if (out_.size() > kOutBytesMax) return;  // Look ends it
     if (!writing_.empty()) return;
     writing_ = std::exchange(out_, "");
     asio::async_write(socket_, asio::buffer(writing_),
@@ -237,16 +247,19 @@ class Registration : public std::enable_shared_from_this<Registration> {
       in_.erase(0, (*taken)->bytes);
       const Status status = Handle((*taken)->message);
       if (!status.ok()) return Broken(status.message());
+      if (out_.size() > kOutBytesMax) return Broken("it does not read");
     }
     Read();
   }
 
   Status Handle(const RelayMessage& message) {
     if (const auto* challenge = std::get_if<RelayChallenge>(&message)) {
+      if (std::exchange(challenged_, true)) return InvalidArgument("it asks twice who this is");
       SHOAL_ASSIGN_OR_RETURN(const RelayProof proof,
-                             ProveToRelay(*challenge, relay_.secret, *identity_));
+                             ProveToRelay(*challenge, relay().secret, *identity_));
       Write(EncodeRelayMessage(proof));
     } else if (const auto* registered = std::get_if<RelayRegistered>(&message)) {
+      if (state_.registered) return InvalidArgument("it registers this machine twice");
       state_.registered = true;
       state_.seen_address = registered->seen_address;
       state_.trouble.clear();
@@ -254,7 +267,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
       wait_ = RelayDoor::kRetryFirst;
       hooks_.on_state(state_);
     } else if (const auto* incoming = std::get_if<RelayIncoming>(&message)) {
-      if (state_.registered) hooks_.on_call(incoming->session, relay_.host_port);
+      if (state_.registered) hooks_.on_call(incoming->session, relay().host_port);
     } else if (const auto* refused = std::get_if<RelayRefused>(&message)) {
       return Status(refused->code, "refused: " + refused->error);
     } else if (const auto* dialled = std::get_if<RelayDialled>(&message)) {
@@ -293,11 +306,13 @@ class Registration : public std::enable_shared_from_this<Registration> {
     socket_.close(ignored);
     ping_.cancel();
     if (state_.registered || state_.trouble != why) {
-      SHOAL_LOG(kInfo, "net", "relay.lost", {"relay", relay_.host_port}, {"error", why});
+      SHOAL_LOG(kInfo, "net", "relay.lost", {"relay", relay().host_port}, {"error", why});
     }
     state_.registered = false;
     state_.trouble = why;
     hooks_.on_state(state_);
+    ++turn_;
+    state_.relay = relay().host_port;
     retry_.expires_after(wait_);
     wait_ = std::min(2 * wait_, RelayDoor::kRetryMax);
     retry_.async_wait([self = shared_from_this()](Error error) {
@@ -307,7 +322,8 @@ class Registration : public std::enable_shared_from_this<Registration> {
 
   const std::uint16_t port_;
   asio::io_context* const context_;
-  const RelayAddress relay_;
+  const std::vector<RelayAddress> addresses_;
+  std::size_t turn_ = 0;  // of the addresses
   const std::shared_ptr<const Identity> identity_;
   Hooks hooks_;
   std::shared_ptr<Connector> connector_;
@@ -323,6 +339,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
   std::string out_;
   std::string writing_;
   RelayState state_;
+  bool challenged_ = false;  // on this connection
   bool stopped_ = false;
 };
 
@@ -351,55 +368,49 @@ class AsioRelayDoor final : public RelayDoor {
     asio::post(context_, [this, relays] { UseOnThread(relays); });
   }
   std::vector<RelayState> states() const override {
+    std::vector<RelayState> states;
     MutexLock lock(mutex_);
-    return states_;
+    states.reserve(states_.size());
+    for (const auto& [secret, state] : states_) states.push_back(state);
+    return states;
   }
 
  private:
-  static std::string KeyOf(const RelayAddress& relay) { return FormatRelayAddress(relay); }
-
   void UseOnThread(std::vector<RelayAddress> relays) {
     if (relays.size() > kRelaysMax) relays.resize(kRelaysMax);
-    std::map<std::string, std::shared_ptr<Registration>> before;
-    std::swap(before, registrations_);
-    {
-      MutexLock lock(mutex_);
-      std::erase_if(states_, [&relays](const RelayState& state) {
-        return std::none_of(relays.begin(), relays.end(), [&state](const RelayAddress& relay) {
-          return relay.host_port == state.relay;
-        });
-      });
-    }
-    for (const RelayAddress& relay : relays) {
-      const std::string key = KeyOf(relay);
-      if (registrations_.contains(key)) continue;
-      if (const auto kept = before.extract(key)) {
-        registrations_.emplace(key, kept.mapped());
+    std::map<std::string, std::vector<RelayAddress>> by_secret;
+    for (const RelayAddress& relay : relays) by_secret[relay.secret].push_back(relay);
+    for (auto it = registrations_.begin(); it != registrations_.end();) {
+      const auto wanted = by_secret.find(it->first);
+      if (wanted != by_secret.end() && wanted->second == it->second->addresses()) {
+        by_secret.erase(wanted);
+        ++it;
         continue;
       }
+      it->second->Stop();
+      MutexLock lock(mutex_);
+      states_.erase(it->first);
+      it = registrations_.erase(it);
+    }
+    for (const auto& [secret, addresses] : by_secret) {
       Registration::Hooks hooks;
-      hooks.on_state = [this](const RelayState& state) { Keep(state); };
+      hooks.on_state = [this, key = secret](const RelayState& state) { Keep(key, state); };
       hooks.on_call = [this](const RelaySession& session, const std::string& at) {
         Fetch(session, at);
       };
-      const auto made = std::make_shared<Registration>(&context_, relay, identity_, port_, hooks);
-      registrations_.emplace(key, made);
+      const auto made =
+          std::make_shared<Registration>(&context_, addresses, identity_, port_, hooks);
+      registrations_.emplace(secret, made);
       RelayState fresh;
-      fresh.relay = relay.host_port;
-      Keep(fresh);
+      fresh.relay = addresses.front().host_port;
+      Keep(secret, fresh);
       made->Start();
     }
-    for (const auto& [key, registration] : before) registration->Stop();
   }
 
-  void Keep(const RelayState& state) {
+  void Keep(const std::string& secret, const RelayState& state) {
     MutexLock lock(mutex_);
-    for (RelayState& each : states_) {
-      if (each.relay != state.relay) continue;
-      each = state;
-      return;
-    }
-    states_.push_back(state);
+    states_[secret] = state;
   }
 
   void Fetch(const RelaySession& session, const std::string& relay) {
@@ -416,10 +427,10 @@ class AsioRelayDoor final : public RelayDoor {
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_ =
       asio::make_work_guard(context_);
-  std::map<std::string, std::shared_ptr<Registration>> registrations_;  // the thread's only
+  std::map<std::string, std::shared_ptr<Registration>> registrations_;  // by secret; the thread's
   std::vector<std::weak_ptr<Arrival>> arrivals_;                        // the thread's only
   mutable Mutex mutex_;
-  std::vector<RelayState> states_ SHOAL_GUARDED_BY(mutex_);
+  std::map<std::string, RelayState> states_ SHOAL_GUARDED_BY(mutex_);  // by secret
   std::thread thread_;
 };
 

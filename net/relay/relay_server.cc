@@ -37,8 +37,8 @@ constexpr std::size_t kDialsMax = 64;  // at once
 constexpr std::size_t kOwnConnections = 8;
 
 struct RegisteredPeer {
-  std::shared_ptr<RelayVisitor> visitor;
-  std::shared_ptr<RateLimiter> limiter;  // null: no cap
+  std::shared_ptr<RelayVisitor> visitor;  // null: gone, but calls go on
+  std::shared_ptr<RateLimiter> limiter;   // null: no cap
   std::size_t waiting = 0;
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
@@ -135,7 +135,9 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     SHOAL_RETURN_IF_ERROR(
         CheckRelayTicket(call.ticket, options_.secret, call.target, NowSeconds()));
     const auto peer = peers_.find(call.target);
-    if (peer == peers_.end()) return NotFound("the peer is not registered here");
+    if (peer == peers_.end() || !peer->second.visitor) {
+      return NotFound("the peer is not registered here");
+    }
     if (peer->second.waiting + peer->second.calls >= options_.calls_per_peer ||
         !gate_->Prove(caller->address(), call.target)) {
       return ResourceExhausted("the peer has too many connections through this relay");
@@ -201,7 +203,7 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     if (known != peers_.end()) {
       // The peer was started again, or its line broke unnoticed.
       const auto before = std::exchange(known->second.visitor, peer);
-      before->Close();
+      if (before) before->Close();
     } else {
       RegisteredPeer entry{peer, nullptr};
       if (options_.rate_per_peer.value > 0) entry.limiter = NewLimiter(options_.rate_per_peer);
@@ -247,7 +249,9 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     hooks.on_end = [this, key, number] {
       splices_.erase(number);
       const auto it = peers_.find(key);
-      if (it != peers_.end() && it->second.calls > 0) --it->second.calls;
+      if (it == peers_.end()) return;
+      if (it->second.calls > 0) --it->second.calls;
+      if (it->second.calls == 0 && !it->second.visitor) peers_.erase(it);
     };
     const auto splice = std::make_shared<Splice>(std::move(one), std::move(other),
                                                  std::move(limiters), std::move(hooks));
@@ -284,7 +288,9 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     const auto peer = peers_.find(visitor->key);
     if (peer != peers_.end() && peer->second.visitor.get() == visitor) {
       SHOAL_LOG(kInfo, "relay", "peer.gone", {"peer", visitor->key.ToShort()});
-      peers_.erase(peer);
+      // What it is capped at holds for the calls that go on.
+      peer->second.visitor = nullptr;
+      if (peer->second.calls == 0) peers_.erase(peer);
     }
     visitors_.erase(visitor);
   }
@@ -308,6 +314,7 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
   RelayStats Stats() const {
     RelayStats stats;
     for (const auto& [key, peer] : peers_) {
+      if (!peer.visitor) continue;
       stats.peers.push_back({key, peer.visitor->address(), peer.calls, peer.bytes});
     }
     stats.waiting = waiting_.size();

@@ -25,7 +25,7 @@ struct RelayServerOptions {
   std::string listen = "0.0.0.0:8783";  // host:port, port 0: any free one
   std::string secret;                   // 16 bytes, hex
   std::size_t peers_max = 1024;         // registered at once
-  std::size_t calls_per_peer = 64;      // at once, to one peer
+  std::size_t calls_per_peer = 256;     // at once; a scheduler has two of each member
   BitsPerSecond rate{};                 // of all that passes; 0: no cap
   BitsPerSecond rate_per_peer{};        // of what passes to and from one peer; 0: no cap
 };

@@ -65,6 +65,7 @@ void Splice::Pay(Way* way) {
 }
 
 void Splice::Wait(Way* way) {
+  if (ended_) return;  // a read was done just before
   while (way->limiter < limiters_.size()) {
     const Duration wait = limiters_[way->limiter]->WaitFor(way->ticket);
     if (wait > Duration::zero()) {

@@ -78,7 +78,8 @@ class StageRunner {
   // Of one that goes on; nothing: its model makes a step just now.
   virtual std::optional<StepInProgress> in_progress() const = 0;
 
-  // What a shadow still lacks of its stage's state after the steps that it holds; nothing said: all.
+  // What a shadow still lacks of its stage's state after the steps that it holds; nothing said:
+  // all.
   virtual std::optional<replica::MissingValues> missing_state() const = 0;
 
   // The run is over: from now on a neighbour that closes its links is no failure. Nothing more is

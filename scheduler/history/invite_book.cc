@@ -101,7 +101,16 @@ Admittance InviteBook::Judge(const PeerId& peer, const InviteId& invite,
   const auto found = invites_.find(invite);
   if (found == invites_.end()) return Admittance::kUnknown;
   const Admittance state = StateOf(found->second, now_ms);
-  return state == Admittance::kOpen && members_.size() >= kKnownKeysMax ? Admittance::kFull : state;
+  if (state != Admittance::kOpen || members_.size() < kKnownKeysMax) return state;
+  // Removed members whose invite is dead stay out by that, and take no room.
+  const auto gone = std::ranges::count_if(members_, [&](const auto& entry) {
+    const auto invited = invites_.find(entry.second.invite);
+    const bool open =
+        invited != invites_.end() && StateOf(invited->second, now_ms) == Admittance::kOpen;
+    return entry.second.kicked && !open;
+  });
+  const std::size_t kept = members_.size() - static_cast<std::size_t>(gone);
+  return kept >= kKnownKeysMax ? Admittance::kFull : state;
 }
 
 std::optional<InviteId> InviteBook::OldestDead(std::uint64_t now_ms) const {
@@ -146,14 +155,13 @@ Result<InviteId> InviteBook::FindInvite(std::string_view text) const {
 }
 
 Result<PeerId> InviteBook::FindMember(std::string_view text) const {
-  std::vector<PeerId> found, named;
+  // A name may be chosen to look like another's key: either makes the text ambiguous.
+  std::vector<PeerId> found;
   for (const auto& [peer, member] : members_) {
-    if (Begins(peer.ToHex(), text)) found.push_back(peer);
-    if (member.name == text) named.push_back(peer);
+    if (Begins(peer.ToHex(), text) || member.name == text) found.push_back(peer);
   }
-  if (named.size() == 1 && found.empty()) found = named;
   if (found.size() == 1) return found.front();
-  const bool many = found.size() > 1 || named.size() > 1;
+  const bool many = found.size() > 1;
   return NotFound((many ? "more than one member" : "no member") +
                   std::string(" has the name or a key that begins with '") + std::string(text) +
                   "'; see names and keys with: shoal swarm members");

@@ -211,7 +211,7 @@ void Advise(const RunConfig& config) {
   }
 }
 
-void Greet(const SchedulerServer& server) {
+void Greet(SchedulerServer& server) {
   const RunConfig& config = server.config();
   const std::uint64_t needed = std::uint64_t{config.stages} * config.pipelines;
   std::cout << "run \"" << config.name << "\" (" << config.run.ToHex() << "): " << config.steps
@@ -298,7 +298,7 @@ ExitCode ServeReplicated(const Flags& flags, const RunConfig& config) {
   StopSignal stop;
   ReplicatedServer::Handlers handlers;
   handlers.on_stop = [&stop](Status status) { stop.Request(std::move(status)); };
-  handlers.on_lead = [&](const SchedulerServer& server) {
+  handlers.on_lead = [&](SchedulerServer& server) {
     const Status status = WritePort(flags, server);
     if (!status.ok()) stop.Request(status);
     Greet(server);

@@ -27,7 +27,7 @@ namespace shoal::scheduler {
 class ReplicatedServer {
  public:
   struct Handlers {
-    std::function<void(const SchedulerServer&)> on_lead;  // each time it begins to lead
+    std::function<void(SchedulerServer&)> on_lead;  // each time it begins to lead
     // It wants to end: OK after an order, else the reason.
     std::function<void(Status)> on_stop;
   };

@@ -98,6 +98,12 @@ SchedulerServer::~SchedulerServer() {
   std::filesystem::remove(config_.directory + "/status.addr", error);
 }
 
+std::string SchedulerServer::invite() {
+  std::string line;
+  OnControl([&] { line = invite_; });
+  return line;
+}
+
 void SchedulerServer::OnControl(const std::function<void()>& task) {
   std::promise<void> done;
   control_->Post("server.call", [&] {

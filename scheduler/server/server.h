@@ -71,7 +71,8 @@ class SchedulerServer {
   std::uint16_t port() const;  // for peers
   const std::string& status_address() const;
   // The standing one; empty: revoked or turned off. Thread: main.
-  const std::string& invite() const { return invite_; }
+  // Empty: nobody joins by the standing invite. Thread: main.
+  std::string invite();
   // Thread: main.
   const RunConfig& config() const { return config_; }
   // How much m the run will keep. Thread: main.

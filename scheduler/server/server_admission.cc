@@ -172,7 +172,10 @@ void SchedulerServer::Revoke(const Arguments& arguments,
     invite_.clear();
     if (const Status status = WriteInvite(); !status.ok()) return reply(status);
   }
-  const auto users = door_->Read([&](const InviteBook& book) { return book.UsersOf(*found); });
+  auto users = door_->Read([&](const InviteBook& book) { return book.UsersOf(*found); });
+  std::erase_if(users, [this](const PeerId& peer) {
+    return door_->Read([&](const InviteBook& book) { return book.members().at(peer).kicked; });
+  });
   std::string said = "revoked invite " + found->ToHex();
   if (arguments.contains("members")) {
     for (const PeerId& peer : users) KickOne(peer, "the invite that it came by was revoked");

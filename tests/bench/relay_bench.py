@@ -3,9 +3,9 @@
 each line, how much of it was used, packets with their headers, and what of it was payload (at most
 0.953 with packets of 1,500 bytes); exits with 1 where less than 0.95 was used."""
 
-import argparse
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -16,6 +16,8 @@ SOURCE = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/wan"))
 sys.path.insert(0, str(SOURCE / "tests/bench"))
 
+import bench_command  # noqa: E402
+import bench_rows  # noqa: E402
 import namespaces  # noqa: E402
 from link_bench import Peer  # noqa: E402
 
@@ -24,8 +26,11 @@ PORT = 8783
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--mbit", default="20,100,500", help="lines (default: 20,100,500)")
+    parser = bench_command.parser(
+        "relay", __doc__, needs="root, for network namespaces; iproute2, nftables.",
+        takes="40 s a line.", bounds="at least 0.95 of each line was used")
+    parser.add_argument("--mbit", default="20,100",
+                        help="rates of the lines in Mbit/s, comma-separated (default: 20,100)")
     parser.add_argument("--rtt", type=float, default=40,
                         help="round trip in ms between each home and the relay (default: 40)")
     parser.add_argument("--seconds", type=float, default=15)
@@ -96,10 +101,15 @@ def measure(args, mbit):
 
 def main():
     args = arguments()
+    if os.geteuid() != 0 or not namespaces.possible() or not namespaces.can_masquerade():
+        bench_command.needs_root("relay")
     rows = [measure(args, int(mbit)) for mbit in args.mbit.split(",")]
-    for row in rows:
-        print(json.dumps(row))
-    return 0 if all(row["usedOfLine"] >= LEAST for row in rows) else 1
+    if args.json:
+        bench_rows.print_json(rows)
+    else:
+        for row in rows:
+            print(", ".join(f"{key} {value}" for key, value in row.items()))
+    return bench_command.exit_code(all(row["usedOfLine"] >= LEAST for row in rows))
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ def first_cells(text):
 
 
 def status_fields(title):
-    return first_cells(section(title).split("| field of", 1)[0])
+    return first_cells(section(title).split("\nfield of", 1)[0])
 
 
 def audit_fields():
@@ -94,7 +94,7 @@ class JsonTest(harness.SwarmTest):
             status = status_fields("### Status: `GET /api/v1/status`")
             self.assertLess({"run", "members", "stages", "traffic"}, status)
             self.check("swarm status", status, *run)
-            self.check("swarm invite", {"message"}, *run)
+            self.check("swarm invite", {"id", "invite", "expiresUnixMs"}, *run)
             self.check("swarm invites", {"invites"}, *run)
             self.check("swarm members", {"members"}, *run)
             self.assertLess({"right", "members", "skipped"}, audit_fields())

@@ -70,8 +70,8 @@ class HomeTest(harness.SwarmTest):
                              [(f"{self.outside.address}:{RELAY_PORT}", True)])
         check = json.loads(run("shoal", "netcheck", "--dir", swarm.peer_folder("p0"),
                                "--json").stdout)
-        self.assertEqual((check["verdict"], check["translated"], check["paths"]["relay"]),
-                         ("relay", True, 1), check)
+        self.assertEqual((check["verdict"], check["translated"]), ("relay", True), check)
+        self.assertGreater(check["paths"]["relay"], 0)
         said = run("shoal", "netcheck", "--dir", swarm.peer_folder("p0")).stdout
         self.assertIn("others reach this peer by a relay", said)
         print(said)

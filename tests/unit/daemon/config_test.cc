@@ -51,6 +51,7 @@ listen = "0.0.0.0:7000"
 advertise = ["attic.example", "10.0.0.2"]
 upload = "20mbit"
 download = "1.5MB/s"
+map_port = false
 pacing = "off"
 [terms]
 schedule = "sat-sun all"
@@ -82,6 +83,7 @@ level = "debug"
   EXPECT_EQ(config.invite, "file:/srv/invite");
   EXPECT_EQ(config.listen, "0.0.0.0:7000");
   EXPECT_THAT(config.advertise, ElementsAre("attic.example", "10.0.0.2"));
+  EXPECT_FALSE(config.map_port);
   EXPECT_EQ(config.upload.value, 20'000'000u);
   EXPECT_EQ(config.download.value, 12'000'000u);
   EXPECT_EQ(config.pacing, "off");
@@ -102,7 +104,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 24u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 25u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {

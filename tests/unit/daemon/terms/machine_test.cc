@@ -53,6 +53,8 @@ TEST_F(MachineTest, BatteryCountsOnlyWithoutMains) {
   Write("power/AC/online", "1\n");
   EXPECT_FALSE(machine_.OnBattery());  // some discharge under load
   Write("power/AC/online", "0\n");
+  Write("power/BAT0/status", "Charging\n");
+  EXPECT_FALSE(machine_.OnBattery());  // some plugs say nothing
   Write("power/BAT0/status", "Unknown\n");
   EXPECT_TRUE(machine_.OnBattery());
 }

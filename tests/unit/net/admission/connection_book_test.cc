@@ -149,6 +149,35 @@ TEST_F(ConnectionBookTest, AnIpv6NetworkIsOneLine) {
   EXPECT_FALSE(Arrive("[2001:db8:0:1::9]", 1).ended);
 }
 
+// A stranger may have thousands of lines: those of members are not forgotten for them, and in the
+// midst of a handshake they do not give way to them.
+TEST_F(ConnectionBookTest, LinesOfMembersOutlastManyStrangers) {
+  ConnectionLimits limits = Limits();
+  limits.handshakes_of_all = 8000;
+  limits.handshakes_of_all_per_second = 0;
+  ConnectionBook book(limits);
+  const auto arrive = [&](const std::string& host, int port) {
+    return book.Arrive(End(host, port), now_);
+  };
+  const auto from = [&](int line) {
+    const std::string host = "10." + std::to_string(2 + line / 65536) + "." +
+                             std::to_string(line / 256 % 256) + "." + std::to_string(line % 256);
+    return arrive(host, 1);
+  };
+  const auto end = [&](const ConnectionBook::Arrival& arrival) {
+    if (arrival.ended) book.Gone(*arrival.ended);
+  };
+  arrive("10.0.0.1", 1);
+  ASSERT_TRUE(book.Prove(End("10.0.0.1", 1), Key(1)));
+  for (int line = 0; line < 7990; ++line) end(from(line));
+  // All that strangers may begin is spent; the member comes back, and is not the one that goes.
+  for (int line = 7990; line < 8100; ++line) end(from(line));
+  const auto again = arrive("10.0.0.1", 2);
+  ASSERT_TRUE(again.number);
+  end(again);
+  EXPECT_TRUE(book.Prove(End("10.0.0.1", 2), Key(1)));
+}
+
 TEST_F(ConnectionBookTest, ManyLinesAreForgotten) {
   for (int i = 0; i < 3 * static_cast<int>(ConnectionLimits::kLinesMax); ++i) {
     const std::string host = "10." + std::to_string(i / 65536) + "." +

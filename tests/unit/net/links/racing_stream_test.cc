@@ -136,6 +136,7 @@ TEST_F(RacingStreamTest, APeerThatRefusesIsNotCalledByARelay) {
   EXPECT_EQ(order_.size(), 2u);
   ASSERT_EQ(user_->gone.size(), 1u);
   EXPECT_THAT(user_->gone[0].message(), HasSubstr("a:1: it does not take this peer's key"));
+  EXPECT_EQ(user_->gone[0].code(), StatusCode::kPermissionDenied);
 }
 
 TEST_F(RacingStreamTest, WhoeverAnswersAfterwardsIsSentAway) {

@@ -206,6 +206,30 @@ TEST_F(RelayTest, ARelayThatComesLaterIsFound) {
   EXPECT_TRUE(BothOpen());
 }
 
+// Each registration at a relay ends the one before: two of one machine would end each other for
+// ever.
+TEST_F(RelayTest, TwoAddressesOfOneRelayAreOneRegistration) {
+  StartRelay();
+  hub_a_.emplace(executor_.get());
+  hub_b_.emplace(executor_.get());
+  const std::string port = std::to_string(port_);
+  On([&] {
+    hub_b_->hub->UseRelays({RelayText(), std::string(kJoinSecret) + "@localhost:" + port});
+  });
+  ASSERT_TRUE(Registered(1));
+  const auto address = [this] { return relay_->stats().peers.at(0).address; };
+  const std::string first = address();
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  EXPECT_EQ(address(), first);
+  On([this] { EXPECT_EQ(hub_b_->hub->relays().size(), 1u); });
+  // The other one is taken when the first leads nowhere.
+  On([&] {
+    hub_a_->hub->UseRelays({std::string(kJoinSecret) + "@127.0.0.1:9",
+                            std::string(kJoinSecret) + "@localhost:" + port});
+  });
+  EXPECT_TRUE(Registered(2));
+}
+
 TEST_F(RelayTest, LinksEndWithTheRelayAndComeBack) {
   StartRelay();
   MakeHubs();

@@ -37,7 +37,7 @@ inline constexpr Duration kCall = std::chrono::seconds(20);
 // A peer that has said hello.
 class TestPeer {
  public:
-  TestPeer(const SchedulerServer& server, const std::string& folder, const std::string& name) {
+  TestPeer(SchedulerServer& server, const std::string& folder, const std::string& name) {
     const net::Invite invite = *net::ParseInvite(server.invite());
     net::ControlClientOptions options;
     options.addresses = {"127.0.0.1:" + std::to_string(server.port())};
