@@ -51,6 +51,9 @@ struct StageHost::Loaded {
   std::map<std::string, std::string> optimizer_files;
   std::map<std::string, std::string> base_files;
   std::shared_ptr<const dataset::PreparedData> data;
+  // Of data and of weights that are not trained: no checkpoint has them, and a plan in place names
+  // none of what was fetched.
+  std::vector<storage::ContentHash> unchanging;
   std::unique_ptr<model::StageModel> model;
   std::shared_ptr<const compression::ValueHome> home;  // of the model's values; null: the host
   std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
@@ -144,6 +147,9 @@ void StageHost::OnFetched(Status status) {
         for (const control::v1::ArtefactRef& proto : plan.artefacts()) {
           SHOAL_ASSIGN_OR_RETURN(const storage::ArtefactRef ref, ToRef(proto));
           SHOAL_ASSIGN_OR_RETURN(const std::string path, content->PathOf(ref.hash));
+          if (ref.name == kDataName || EndsWith(ref.name, model::kBaseSuffix)) {
+            loaded->unchanging.push_back(ref.hash);
+          }
           if (ref.name == kDataName) {
             SHOAL_ASSIGN_OR_RETURN(loaded->data, dataset::OpenPreparedData(path));
           } else if (EndsWith(ref.name, kOptimizerSuffix)) {
@@ -484,6 +490,7 @@ void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     if (const auto ref = ToRef(proto); ref.ok()) keep.push_back(ref->hash);
   }
+  if (loaded_) keep.insert(keep.end(), loaded_->unchanging.begin(), loaded_->unchanging.end());
   Run<Status>(
       resources_.store, "checkpoint.link",
       [content = resources_.content, deltas = resources_.delta_store, saved,

@@ -56,6 +56,35 @@ TEST_F(StageHostTest, GoesOnInPlaceWithoutFetchingToTheSameWeights) {
   EXPECT_EQ(Step(3), third);
 }
 
+// A plan in place names no artefacts; what was fetched for the stage is needed again by a plan that
+// is not, and was deleted with the old checkpoints.
+TEST_F(StageHostTest, ACheckpointInPlaceLeavesTheDataFileThere) {
+  checkpoint_ = false;
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  Step(0);
+  On([this] { host_->Hold(); });
+  ASSERT_TRUE(WaitUntil(control_.get(), [this] { return host_->held() == 1; }));
+  control::v1::Plan plan = MakePlan(1);
+  plan.set_in_place(true);
+  plan.clear_artefacts();
+  On([&] {
+    owner_.told.clear();
+    auto next = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    next->StartInPlace(std::move(host_));
+    host_ = std::move(next);
+  });
+  WaitFor(PeerMessage::kPlanReady);
+  checkpoint_ = true;
+  for (const std::uint64_t step : {1, 2}) {
+    Step(step);
+    EXPECT_EQ(WaitFor(PeerMessage::kCheckpointDone).checkpoint_done().error(), "");
+  }
+  storage::ContentHash data;
+  std::ranges::copy(offered_.back().hash(), data.digest.begin());
+  EXPECT_TRUE(RunOn(store_.get(), [&] { return content_->PathOf(data); }).ok());
+}
+
 TEST_F(StageHostTest, APlanInPlaceNeedsWhatItSays) {
   checkpoint_ = false;
   const auto fails = [this](const control::v1::Plan& plan) {
