@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <sstream>
 
+#include "client/service/unit.h"
 #include "common/file.h"
 #include "tests/support/temporary_folder.h"
 
@@ -55,7 +56,7 @@ TEST_F(UninstallTest, ListsOnlyWhatIsOurs) {
 }
 
 TEST_F(UninstallTest, RemovesAfterAYesAndNothingElse) {
-  Write("home/.config/systemd/user/shoald.service", "x");
+  Write("home/.config/systemd/user/shoald.service", std::string(kUnitMark) + "\n[Unit]\n");
   EXPECT_EQ(Run(false, false, "no\n"), ExitCode::kFailure);
   EXPECT_EQ(Run(false, false, ""), ExitCode::kFailure);
   EXPECT_TRUE(fs::exists(At("state/identity.key")));
@@ -65,6 +66,15 @@ TEST_F(UninstallTest, RemovesAfterAYesAndNothingElse) {
   EXPECT_FALSE(fs::exists(At("home/.config/systemd/user/shoald.service")));
   EXPECT_TRUE(fs::exists(At("state/thesis.txt"))) << "not ours";
   EXPECT_TRUE(fs::exists(At("precious"))) << "behind a link";
+}
+
+TEST_F(UninstallTest, TakesNothingWhereNoPeerHasItsKey) {
+  fs::remove(At("state/identity.key"));
+  Write("home/.config/systemd/user/shoald.service", "[Unit]\n");  // somebody's own
+  EXPECT_TRUE(StateOf(At("state")).empty());
+  EXPECT_EQ(Run(true, false, ""), ExitCode::kOk);
+  EXPECT_TRUE(fs::exists(At("state/deltas/images/1")));
+  EXPECT_TRUE(fs::exists(At("home/.config/systemd/user/shoald.service")));
 }
 
 TEST_F(UninstallTest, LeavesNoEmptyFolder) {
