@@ -31,8 +31,7 @@ std::shared_ptr<BulkStream> RacingStream::Dial(DialOne dial,
                                                Executor* executor,
                                                std::shared_ptr<StreamSink> sink) {
   SHOAL_CHECK(!addresses.empty());
-  const std::shared_ptr<RacingStream> race(
-      new RacingStream(std::move(dial), executor, std::move(sink)));
+  const std::shared_ptr<RacingStream> race(new RacingStream(std::move(dial), std::move(sink)));
   MutexLock lock(race->mutex_);
   for (const bool relays : {false, true}) {
     std::chrono::milliseconds after = relays ? kRelaysAfter : std::chrono::milliseconds(0);

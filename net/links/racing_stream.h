@@ -49,8 +49,8 @@ class RacingStream final : public BulkStream, public std::enable_shared_from_thi
     bool begun = false;
   };
 
-  RacingStream(DialOne dial, Executor* executor, std::shared_ptr<StreamSink> sink)
-      : dial_(std::move(dial)), executor_(executor), sink_(std::move(sink)) {}
+  RacingStream(DialOne dial, std::shared_ptr<StreamSink> sink)
+      : dial_(std::move(dial)), sink_(std::move(sink)) {}
 
   void Begin(std::size_t index);
   void BeginLocked(std::size_t index) SHOAL_REQUIRES(mutex_);
@@ -64,7 +64,6 @@ class RacingStream final : public BulkStream, public std::enable_shared_from_thi
   std::shared_ptr<StreamSink> sink() const;
 
   const DialOne dial_;
-  Executor* const executor_;
   mutable Mutex mutex_;
   std::shared_ptr<StreamSink> sink_ SHOAL_GUARDED_BY(mutex_);
   std::vector<Attempt> attempts_ SHOAL_GUARDED_BY(mutex_);

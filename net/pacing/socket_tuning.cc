@@ -101,6 +101,11 @@ std::vector<TcpSocket> TuneForBulk(const std::vector<std::string>& addresses) {
   return sockets;
 }
 
+void LimitWaiting(int fd, int unread_bytes, int unsent_bytes) {
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &unread_bytes, sizeof(unread_bytes));
+  (void)::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof(unsent_bytes));
+}
+
 bool SetReceiveLowWater(const TcpSocket& socket, std::uint32_t bytes) {
   return SetOption(socket, SOL_SOCKET, SO_RCVLOWAT, static_cast<int>(bytes));
 }

@@ -44,6 +44,10 @@ bool LimitPacingRate(const TcpSocket& socket, std::uint64_t bytes_per_second);
 // packets wait for a processor there, and neither pacing nor probing helps anybody.
 std::vector<TcpSocket> TuneForBulk(const std::vector<std::string>& addresses);
 
+// Of a socket of this process's own: at most so many bytes that came wait to be read, and so many
+// that are to go out are unsent. Where the kernel refuses, more do.
+void LimitWaiting(int fd, int unread_bytes, int unsent_bytes);
+
 // Whoever polls the socket is woken when so many bytes wait at it, not at each packet. The end of
 // the connection and a full kernel buffer wake, too. 1: at each packet. Takes effect on what waits
 // already. False: not possible.

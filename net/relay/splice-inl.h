@@ -55,7 +55,6 @@ class Splice : public std::enable_shared_from_this<Splice> {
     bool over = false;
   };
 
-  void Tune(Socket* socket);
   void Read(Way* way);
   void Pay(Way* way);
   void Wait(Way* way);

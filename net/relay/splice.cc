@@ -1,10 +1,10 @@
 #include "net/relay/splice-inl.h"
 
-#include <netinet/tcp.h>
-
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
+
+#include "net/pacing/socket_tuning.h"
 
 namespace shoal::net {
 namespace {
@@ -27,16 +27,10 @@ Splice::Splice(Socket one, Socket other, std::vector<std::shared_ptr<RateLimiter
       hooks_(std::move(hooks)),
       watch_(one_.get_executor()) {}
 
-void Splice::Tune(Socket* socket) {
-  const int fd = socket->native_handle();
-  // Where the kernel refuses, it is slower, not wrong.
-  (void)::setsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &kWindowBytes, sizeof(kWindowBytes));
-  (void)::setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kUnsentBytes, sizeof(kUnsentBytes));
-}
-
 void Splice::Start(std::string first, std::string answer) {
-  Tune(&one_);
-  Tune(&other_);
+  for (Socket* const socket : {&one_, &other_}) {
+    LimitWaiting(socket->native_handle(), kWindowBytes, kUnsentBytes);
+  }
   Watch();
   there_.bytes = std::min(first.size(), there_.buffer.size());
   std::copy_n(first.begin(), there_.bytes, there_.buffer.begin());
