@@ -37,8 +37,8 @@ std::vector<std::string> LeastLikelyLast(std::vector<std::string> addresses,
                                          const std::string& served_by) {
   const auto found = std::ranges::find(addresses, served_by);
   if (found != addresses.end()) std::rotate(addresses.begin(), found + 1, addresses.end());
-  std::ranges::stable_partition(
-      addresses, [](const std::string& address) { return !net::IsRelayAddress(address); });
+  std::stable_partition(addresses.begin(), addresses.end(),
+                        [](const std::string& address) { return !net::IsRelayAddress(address); });
   return addresses;
 }
 

@@ -36,7 +36,7 @@ std::string Breakable(std::string_view text) {
   return escaped;
 }
 
-std::string Bold(std::string_view text) { return "\\fB" + Plain(text) + "\\fR"; }
+std::string BoldFace(std::string_view text) { return "\\fB" + Plain(text) + "\\fR"; }
 std::string Italic(std::string_view text) { return "\\fI" + Plain(text) + "\\fR"; }
 
 // An argument of a macro.
@@ -48,10 +48,10 @@ std::string Argument(std::string_view text) {
 }
 
 std::string SynopsisOf(const Command& command, const std::string& called) {
-  std::string text = Bold(called);
+  std::string text = BoldFace(called);
   for (const Option& option : command.options) {
     if (option.positional || !option.required) continue;
-    text += " " + Bold(option.names.back()) + " " + Italic(option.value);
+    text += " " + BoldFace(option.names.back()) + " " + Italic(option.value);
   }
   text += " [" + Italic("options") + "]";
   for (const Option& option : command.options) {
@@ -67,7 +67,7 @@ std::string OptionsOf(const Command& command) {
     text += ".TP\n";
     std::string names;
     for (const std::string& name : option.names) {
-      names += (names.empty() ? "" : ", ") + (option.positional ? Italic(name) : Bold(name));
+      names += (names.empty() ? "" : ", ") + (option.positional ? Italic(name) : BoldFace(name));
     }
     if (!option.value.empty() && !option.positional) names += " " + Italic(option.value);
     text += names + "\n" + Plain(option.help);
@@ -131,8 +131,8 @@ std::string ManPage(const CommandDescription& command, const std::vector<std::st
   if (!command.options.empty()) text += ".SH OPTIONS\n" + OptionsOf(command);
   if (!command.commands.empty()) text += ".SH VERBS\n" + VerbsOf(command, called);
   if (!command.notes.empty()) text += ".SH NOTES\n" + NotesOf(command);
-  return text + ".SH SEE ALSO\n" + Bold("shoal") + "(1), " + Bold("shoald") + "(1), " +
-         Bold("shoal-scheduler") + "(1), " + Bold("shoal-run") + "(1)\n";
+  return text + ".SH SEE ALSO\n" + BoldFace("shoal") + "(1), " + BoldFace("shoald") + "(1), " +
+         BoldFace("shoal-scheduler") + "(1), " + BoldFace("shoal-run") + "(1)\n";
 }
 
 }  // namespace shoal::client
