@@ -1,5 +1,7 @@
 #include "net/relay/relay_address.h"
 
+#include <algorithm>
+
 #include "net/base/host_port.h"
 #include "net/identity/identity.h"
 
@@ -22,7 +24,14 @@ Result<RelayAddress> ParseRelayAddress(std::string_view address) {
         "the address of a relay is SECRET@host:port, as shoal-relay prints it, with a secret of 32 "
         "hex digits");
   }
+  const auto printable = [](char c) { return c > ' ' && c < 0x7f && c != '@'; };
+  if (!std::all_of(relay.host_port.begin(), relay.host_port.end(), printable)) {
+    return InvalidArgument("the address of a relay has a character that no host has");
+  }
   SHOAL_ASSIGN_OR_RETURN(const HostPort parsed, ParseHostPort(relay.host_port));
+  if (parsed.host.find_first_of("[]") != std::string::npos) {
+    return InvalidArgument("the address of a relay has a bracket within its host");
+  }
   if (parsed.port == 0) return InvalidArgument("the address of a relay names port 0");
   relay.host_port = FormatHostPort(parsed);
   return relay;

@@ -43,7 +43,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto relay = ParseRelayAddress(text); relay.ok()) {
     const auto again = ParseRelayAddress(FormatRelayAddress(*relay));
     if (!again.ok() || *again != *relay) std::abort();
-    if (ShownAddress(text).find(relay->secret) != std::string::npos) std::abort();
+    const bool named_so = relay->host_port.find(relay->secret) != std::string::npos;
+    if (!named_so && ShownAddress(text).find(relay->secret) != std::string::npos) std::abort();
   }
   return 0;
 }

@@ -33,6 +33,7 @@ struct HandStream final : public BulkStream {
   std::string peer_address() const override { return "1.1.1.1:1"; }
 
   void Open() { sink_->OnOpen(this); }
+  bool gone() const { return sink_ == nullptr; }
   void Gone(const Status& status) { std::exchange(sink_, nullptr)->OnGone(this, status); }
 
   std::vector<std::string> written;
@@ -55,6 +56,12 @@ struct User final : public StreamSink {
 
 class RacingStreamTest : public testing::Test {
  protected:
+  // As gRPC does at the latest when it ends.
+  ~RacingStreamTest() override {
+    for (const auto& [address, stream] : streams_) {
+      if (!stream->gone()) stream->Gone(Cancelled("the test ends"));
+    }
+  }
   void Dial(const std::vector<std::string>& addresses) {
     race_ = RacingStream::Dial(
         [this](const std::string& address, std::shared_ptr<StreamSink> sink) {

@@ -140,7 +140,8 @@ TEST(RelayAddress, IsParsedAndNeverShown) {
   EXPECT_EQ(ShownAddress("10.0.0.1:80"), "10.0.0.1:80");
   for (const std::string& bad :
        {secret + "@relay.example.org", secret + "@:80", secret.substr(1) + "@relay.example.org:1",
-        std::string("@a:1"), std::string("a:1"), secret + "@a:0"}) {
+        std::string("@a:1"), secret + "@a\x1b:1", secret + "@b@a:1", std::string("a:1"),
+        secret + "@a:0"}) {
     const Status status = ParseRelayAddress(bad).status();
     EXPECT_FALSE(status.ok()) << bad;
     EXPECT_THAT(status.message(), testing::Not(HasSubstr(secret.substr(1))));
