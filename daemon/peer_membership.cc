@@ -7,7 +7,6 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "daemon/peer_node.h"
-#include "net/control/live_settings.h"
 #include "net/relay/relay_address.h"
 
 namespace shoal::daemon {
@@ -130,11 +129,6 @@ std::string PeerNode::CapsText() const {
 
 Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string>& arguments) {
   SHOAL_ASSERT_ON(*control_);
-  for (const auto& [key, value] : arguments) {
-    if (const std::string wrong = net::WrongLiveSetting(key); key != "for" && !wrong.empty()) {
-      return InvalidArgument(wrong);
-    }
-  }
   SHOAL_ASSIGN_OR_RETURN(const SettingsOverlay next,
                          WithSettings(overlay_, arguments, terms_->now_ms()));
   const Status saved = WriteOverlay(config_.directory + "/overlay.json", next);

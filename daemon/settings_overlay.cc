@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <utility>
 
 #include "common/file.h"
 #include "common/nesting.h"
+#include "net/control/live_settings.h"
 
 namespace shoal::daemon {
 namespace {
@@ -29,10 +29,6 @@ void SettleCap(const std::string& name, BitsPerSecond configured, bool typed,
   } else {
     said->push_back(earlier + " holds; `shoal set " + name + "=RATE` or --" + name + " changes it");
   }
-}
-
-bool IsTerm(std::string_view key) {
-  return std::find(TermKeys().begin(), TermKeys().end(), key) != TermKeys().end();
 }
 
 // {"schedule": "sat-sun all"}; false: something else.
@@ -83,9 +79,8 @@ Result<SettingsOverlay> WithSettings(SettingsOverlay overlay,
   TermSettings scratch;
   for (const auto& [key, value] : arguments) {
     if (key == "for") continue;
-    if (!IsTerm(key)) {
-      return InvalidArgument("'" + key + "' cannot be set; there are " + TermKeysText() +
-                             "; try upload=20mbit or download=off");
+    if (const std::string wrong = net::WrongLiveSetting(key); !wrong.empty()) {
+      return InvalidArgument(wrong);
     }
     std::optional<BitsPerSecond>* const cap = CapOf(key, &overlay);
     if (value == "default") {

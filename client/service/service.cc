@@ -104,6 +104,12 @@ std::string ManagerState(const ServiceOptions& options) {
   return ran->output.substr(0, ran->output.find('\n'));
 }
 
+// Without it, `shoal join` would prepare another folder than the one that the service reads.
+std::string DirectoryOption(const ServiceOptions& options) {
+  if (!options.directory.empty()) return " --dir " + AbsolutePath(options.directory);
+  return options.system ? " --dir /var/lib/shoal" : "";
+}
+
 }  // namespace
 
 bool WrittenByShoal(const std::string& path) {
@@ -145,8 +151,8 @@ ExitCode ServiceInstall(const ServiceOptions& options) {
   if (!options.system) {
     std::cout << "so that it runs while you are logged out, too: loginctl enable-linger\n";
   }
-  std::cout << "next: shoal join INVITE --no-start"
-            << (options.system ? " --dir /var/lib/shoal (as root)" : "") << "\n";
+  std::cout << "next: shoal join INVITE --no-start" << DirectoryOption(options)
+            << (options.system ? " (as root)" : "") << "\n";
   return ExitCode::kOk;
 }
 

@@ -130,7 +130,7 @@ Status Read(std::string_view key, std::string_view value, TermSettings* settings
     return Unless(value, settings, ReadPrograms, [](S* s) { s->exclusive.clear(); });
   }
   if (key == "on_battery") return ReadBattery(value, settings);
-  return InvalidArgument("there is no such setting; there are " + TermKeysText());
+  return InvalidArgument("there is no such setting");
 }
 
 }  // namespace
@@ -139,12 +139,6 @@ const std::vector<std::string>& TermKeys() {
   static const std::vector<std::string> keys = {"upload", "download",  "schedule",  "quiet",
                                                 "budget", "exclusive", "on_battery"};
   return keys;
-}
-
-std::string TermKeysText() {
-  std::string text;
-  for (const std::string& key : TermKeys()) text += (text.empty() ? "" : ", ") + key;
-  return text;
 }
 
 Status ApplyTerm(std::string_view key, std::string_view value, TermSettings* settings) {

@@ -40,8 +40,6 @@ struct TermSettings {
 
 // The keys: "upload", "download", "schedule", ...
 const std::vector<std::string>& TermKeys();
-// "upload, download, schedule, ..."
-std::string TermKeysText();
 // Reads the value of a key into its field. An error shows an example. Pure.
 Status ApplyTerm(std::string_view key, std::string_view value, TermSettings* settings);
 

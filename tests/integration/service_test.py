@@ -51,6 +51,7 @@ class ServiceTest(harness.SwarmTest):
         self.assertEqual(self.shoal("service", "status", check=False).returncode, NOT_RUNNING)
         said = self.shoal("service", "install", "--dir", self.state).stdout
         self.assertIn("systemctl --user enable --now shoald.service", said)
+        self.assertIn(f"next: shoal join INVITE --no-start --dir {self.state}\n", said)
         self.assertIn(f'--dir "{self.state}"', unit.read_text())
         status = self.shoal("service", "status", "--json", check=False)
         self.assertEqual(status.returncode, NOT_RUNNING)

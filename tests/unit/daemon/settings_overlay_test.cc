@@ -5,6 +5,7 @@
 
 #include "common/file.h"
 #include "daemon_test_util.h"
+#include "net/control/live_settings.h"
 
 namespace shoal::daemon {
 namespace {
@@ -159,9 +160,16 @@ TEST(WithSettings, EveryKeyIsAlsoOneOfTheSettingsFile) {
   for (const std::string& key : TermKeys()) EXPECT_THAT(file, HasSubstr("\n" + key + " = "));
 }
 
+TEST(WithSettings, TheCommandLineNamesTheSameKeysInTheSameOrder) {
+  std::vector<std::string> names;
+  for (const net::LiveSetting& setting : net::kLiveSettings) names.emplace_back(setting.name);
+  EXPECT_EQ(names, TermKeys());
+}
+
 TEST(WithSettings, WhatIsWrongChangesNothingAndIsNamed) {
   const std::pair<std::map<std::string, std::string>, const char*> wrong[] = {
-      {{{"colour", "red"}}, "'colour' cannot be set; there are upload, download, schedule"},
+      {{{"colour", "red"}},
+       "there is no setting 'colour'; `shoal set` takes upload, download, schedule"},
       {{{"schedule", "mon"}}, "schedule: 'mon'"},
       {{{"upload", "5mbit"}, {"for", "soon"}}, "write for example --for 8h"},
       {{{"upload", "5mbit"}, {"for", "0s"}}, "from 1s to 366d"},
