@@ -9,7 +9,7 @@
 
 namespace shoal::client {
 
-// Full path of a sibling ("shoald", "shoal-run", "shoal-scheduler"): beside this program.
+// Full path of a sibling ("shoald", "shoal-run", ...): beside this program.
 Result<std::string> FindProgram(const std::string& name);
 // The folder examples/: $SHOAL_EXAMPLES, the source tree of this build, or ../share/shoal/examples.
 Result<std::string> FindExamples();

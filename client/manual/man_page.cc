@@ -132,7 +132,8 @@ std::string ManPage(const CommandDescription& command, const std::vector<std::st
   if (!command.commands.empty()) text += ".SH VERBS\n" + VerbsOf(command, called);
   if (!command.notes.empty()) text += ".SH NOTES\n" + NotesOf(command);
   return text + ".SH SEE ALSO\n" + BoldFace("shoal") + "(1), " + BoldFace("shoald") + "(1), " +
-         BoldFace("shoal-scheduler") + "(1), " + BoldFace("shoal-run") + "(1)\n";
+         BoldFace("shoal-scheduler") + "(1), " + BoldFace("shoal-relay") + "(1), " +
+         BoldFace("shoal-run") + "(1)\n";
 }
 
 }  // namespace shoal::client

@@ -37,7 +37,7 @@ ExitCode CompletionNow(Given* g) {
 void PageOptions(CLI::App* command, Given* g) {
   command
       ->add_option("page", g->words,
-                   "Verb, like: swarm init; or shoald, shoal-scheduler, shoal-run")
+                   "Verb, like: swarm init; or shoald, shoal-scheduler, shoal-relay, shoal-run")
       ->type_name(kVerbValue);
 }
 

@@ -6,6 +6,8 @@
 #include <functional>
 #include <utility>
 
+#include "net/control/live_settings.h"
+
 namespace shoal::daemon {
 namespace {
 
@@ -130,7 +132,7 @@ Status Read(std::string_view key, std::string_view value, TermSettings* settings
     return Unless(value, settings, ReadPrograms, [](S* s) { s->exclusive.clear(); });
   }
   if (key == "on_battery") return ReadBattery(value, settings);
-  return InvalidArgument("there is no such setting");
+  return InvalidArgument(net::WrongLiveSetting(key));
 }
 
 }  // namespace

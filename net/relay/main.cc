@@ -8,6 +8,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/command_line/delivered.h"
+#include "common/command_line/description.h"
+#include "common/command_line/usage_error.h"
 #include "common/executor.h"
 #include "common/exit_code.h"
 #include "common/file.h"
@@ -53,39 +56,53 @@ std::string DefaultFolder() {
 // Nothing: go on. Otherwise the exit code of the program.
 std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   CLI::App app(
-      "Passes connections of a swarm on to peers behind routers. It sees only ciphertext. Give the "
-      "line that it prints to the organiser, for [network] relays in run.toml.",
+      "shoal-relay: passes connections of a swarm on to peers behind routers, without reading them",
       "shoal-relay");
   app.add_option("--listen", flags->listen, "host:port that peers reach from outside")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
   app.add_option("--advertise", flags->advertise,
                  "host or host:port under which peers reach this relay; without it this machine's "
-                 "first address");
+                 "first address")
+      ->type_name("HOST");
   app.add_option("--dir", flags->directory,
                  "Folder of the relay's secret, which is made there at the first start")
-      ->default_str("$SHOAL_RELAY_DIR, else ~/.local/state/shoal-relay");
+      ->default_str("$SHOAL_RELAY_DIR, else ~/.local/state/shoal-relay")
+      ->type_name(kFolderValue);
   app.add_option("--rate", flags->rate, "Most that passes in all, like 100mbit; off: no cap")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("RATE");
   app.add_option("--rate-per-peer", flags->rate_per_peer,
                  "Most that passes to and from one registered peer, like 20mbit; off: no cap")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("RATE");
   app.add_option("--peers", flags->peers, "Most peers that may be registered at once")
       ->check(CLI::Range(1, 65536))
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("N");
   app.add_option("--status-listen", flags->status_listen,
                  "host:port of /status and /metrics; off: none")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("HOST:PORT");
   app.add_flag("--status-allow-remote", flags->status_allow_remote,
                "Let --status-listen be other than loopback");
   app.add_option("--log-level", flags->log_level,
                  "Level of the log: trace, debug, info, warning, error or off")
-      ->capture_default_str();
-  app.add_option("--port-file", flags->port_file, "File to write the port for peers to");
+      ->capture_default_str()
+      ->type_name("LEVEL");
+  app.add_option("--port-file", flags->port_file, "File to write the port for peers to")
+      ->type_name(kFileValue);
   app.set_version_flag("--version", std::string("shoal-relay ") + kVersion);
+  app.footer(
+      "The organiser puts the line that it prints into [network] relays of run.toml.\n\n"
+      "Examples:\n  shoal-relay --advertise relay.example.org --rate 200mbit\n"
+      "Exit code: 0 told to stop; 1 failed; 2 wrong usage; 77 not permitted; 78 wrong settings");
+  if (PrintedDescription(app, {argv + 1, argv + argc})) return ExitCode::kOk;
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? ExitCode::kOk : ExitCode::kUsage;
+    if (error.get_exit_code() == 0) return app.exit(error), ExitCode::kOk;
+    return Fail(ExitCode::kUsage, UsageError(app, error));
   }
   if (flags->directory.empty()) flags->directory = DefaultFolder();
   return std::nullopt;
@@ -166,7 +183,7 @@ ExitCode Serve(const Flags& flags, StopSignal* stop) {
 
 ExitCode Main(int argc, char** argv) {
   Flags flags;
-  if (const auto code = ReadFlags(argc, argv, &flags)) return *code;
+  if (const auto code = ReadFlags(argc, argv, &flags)) return Delivered(*code);
   const auto level = ParseLogLevel(flags.log_level);
   if (!level.ok()) return Fail(ExitCode::kUsage, "--log-level: " + level.status().message());
   SetLogLevel(*level);

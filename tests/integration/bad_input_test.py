@@ -186,6 +186,21 @@ class SettingsTest(harness.SwarmTest):
         self.assertEqual(done.returncode, USAGE)
         self.assertEqual(done.stdout, "")
 
+    def test_relay(self):
+        folder = self.folder / "relay"
+        for words, code, part in (
+                (("--bogus",), USAGE, "there is no option '--bogus'; see `shoal-relay --help`"),
+                (("--peers", "0"), USAGE, "--peers"),
+                (("--rate", "20"), BAD_CONFIG, "--rate: '20' has no known unit of a rate"),
+                (("--listen", "8783"), BAD_CONFIG, "'8783' has no host, and must be host:port"),
+                (("--status-listen", "8784"), BAD_CONFIG, "--status-listen: ")):
+            with self.subTest(words):
+                self.assert_refused(refused("shoal-relay", "--dir", folder, *words), code,
+                                    re.escape(part))
+        (folder / "relay_secret").write_text("junk")
+        done = refused("shoal-relay", "--dir", folder, "--listen", "127.0.0.1:0")
+        self.assert_refused(done, BAD_CONFIG, "relay_secret is damaged; delete it")
+
     def test_nobody_there(self):
         done = refused("shoal", "status", "--dir", self.folder / "peer")
         self.assert_refused(done, NOT_RUNNING, "no shoald runs", "shoal join")

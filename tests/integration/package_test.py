@@ -11,7 +11,7 @@ from pathlib import Path
 import harness
 
 BUILD = harness.BIN.parent
-MANUAL = ("shoal", "shoald", "shoal-scheduler", "shoal-run")
+MANUAL = ("shoal", "shoald", "shoal-scheduler", "shoal-relay", "shoal-run")
 
 if BUILD.name != "release":
     harness.skip_file("packages are made of the preset release")
@@ -76,7 +76,7 @@ class PackageTest(unittest.TestCase):
             done = self.run_installed(name, "--version")
             self.assertRegex(done.stdout, rf"^{name} \d+\.\d+\.\d+\n$", done.stderr)
         doctor = self.run_installed("shoal", "doctor").stdout
-        for name in MANUAL[1:]:
+        for name in ("shoald", "shoal-scheduler", "shoal-run"):
             self.assertRegex(doctor, rf"(?m)^ok +{name} ")
 
     def test_has_units_pages_completions_and_samples(self):
