@@ -3,6 +3,11 @@
 #include <charconv>
 
 namespace shoal::net {
+namespace {
+
+constexpr std::size_t kPortDigitsMax = 5;
+
+}  // namespace
 
 Result<HostPort> ParseHostPort(std::string_view text) {
   const auto wrong = [text] {
@@ -30,7 +35,9 @@ Result<HostPort> ParseHostPort(std::string_view text) {
   HostPort value;
   value.host = host;
   const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), value.port);
-  if (error != std::errc() || end != port.data() + port.size()) return wrong();
+  // Zeros in front could make a number of any length.
+  const bool long_port = port.size() > kPortDigitsMax;
+  if (error != std::errc() || end != port.data() + port.size() || long_port) return wrong();
   return value;
 }
 

@@ -214,6 +214,7 @@ Result<RelayCall> ParseRelayCall(std::string_view head) {
     const std::string_view line = head.substr(0, head.find('\n'));
     if (StartsWithAnyCase(line, kTicketHeader)) {
       call.ticket = Trim(line.substr(kTicketHeader.size()));
+      if (call.ticket.size() > kRelayTicketBytesMax) return NotACall();
     }
   }
   return call;

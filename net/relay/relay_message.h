@@ -89,6 +89,7 @@ struct RelayCall {
   std::string ticket;
 };
 inline constexpr std::size_t kRelayCallBytesMax = 2048;
+inline constexpr std::size_t kRelayTicketBytesMax = 85;
 // The same of a whole head, up to and with its empty line. Invalid argument: not such a call.
 Result<RelayCall> ParseRelayCall(std::string_view head);
 // "<key>.shoal:1", what gRPC writes behind CONNECT, and the header that it adds.

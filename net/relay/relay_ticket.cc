@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kCallContext = "shoal relay call 1";
 constexpr std::string_view kProofContext = "shoal relay proof 1";
 constexpr std::size_t kCodeBytes = 32;
-constexpr std::size_t kTicketBytesMax = 20 + 1 + 2 * kCodeBytes;
+static_assert(kRelayTicketBytesMax == 20 + 1 + 2 * kCodeBytes);
 
 using Code = std::array<unsigned char, kCodeBytes>;
 
@@ -61,7 +61,7 @@ std::string MakeRelayTicket(const std::string& secret, const PeerId& target, std
 Status CheckRelayTicket(std::string_view ticket, const std::string& secret, const PeerId& target,
                         std::int64_t now_s) {
   const std::size_t point = ticket.find('.');
-  if (point == std::string_view::npos || ticket.size() > kTicketBytesMax) return Refused();
+  if (point == std::string_view::npos || ticket.size() > kRelayTicketBytesMax) return Refused();
   const std::string time(ticket.substr(0, point));
   std::int64_t made_s = 0;
   const auto [end, error] = std::from_chars(time.data(), time.data() + time.size(), made_s);

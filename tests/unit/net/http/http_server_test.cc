@@ -119,7 +119,7 @@ TEST(HostPort, ParsesAndFormats) {
   EXPECT_EQ(v6->host, "::1");
   EXPECT_EQ(FormatHostPort(*v6), "[::1]:65535");
   for (const char* bad : {"", ":1", "host", "host:", "host:65536", "host:-1", "::1:80", "[]:1",
-                          "[::1:80", "host:1x"}) {
+                          "[::1:80", "host:1x", "host:000080"}) {
     EXPECT_FALSE(ParseHostPort(bad).ok()) << bad;
   }
 }

@@ -124,7 +124,9 @@ TEST(RelayCall, NothingElseIsOne) {
        {std::string("GET / HTTP/1.0\r\n\r\n"),
         std::string("CONNECT example.org:80 HTTP/1.0\r\n\r\n"),
         "CONNECT " + RelayCallTarget(key).substr(1) + " HTTP/1.0\r\n\r\n", std::string(),
-        "CONNECT " + RelayCallTarget(key) + " HTTP/1.0\r\n" + std::string(3000, 'x')}) {
+        "CONNECT " + RelayCallTarget(key) + " HTTP/1.0\r\n" + std::string(3000, 'x'),
+        "CONNECT " + RelayCallTarget(key) + " HTTP/1.0\r\n" +
+            RelayCallHeader(std::string(kRelayTicketBytesMax + 1, 'x')) + "\r\n\r\n"}) {
     EXPECT_EQ(ParseRelayCall(head).status().code(), StatusCode::kInvalidArgument) << head;
   }
 }
@@ -141,7 +143,7 @@ TEST(RelayAddress, IsParsedAndNeverShown) {
   for (const std::string& bad :
        {secret + "@relay.example.org", secret + "@:80", secret.substr(1) + "@relay.example.org:1",
         std::string("@a:1"), secret + "@a\x1b:1", secret + "@b@a:1", std::string("a:1"),
-        secret + "@a:0"}) {
+        secret + "@a:0", secret + "@a:" + std::string(27, '0') + "65535"}) {
     const Status status = ParseRelayAddress(bad).status();
     EXPECT_FALSE(status.ok()) << bad;
     EXPECT_THAT(status.message(), testing::Not(HasSubstr(secret.substr(1))));
