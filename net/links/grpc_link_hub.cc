@@ -180,13 +180,10 @@ class GrpcLinkHub final : public LinkHub {
                          const std::string& address, std::shared_ptr<StreamSink> sink) {
       return DialStream(address, *identity, peer, streams, std::move(sink));
     };
-    const auto stripe = [one, addresses = target.addresses, executor = executor_](
-                            const std::string& first, std::shared_ptr<StreamSink> sink) {
-      if (!first.empty()) return one(first, std::move(sink));
+    return [one, executor = executor_](const std::vector<std::string>& addresses,
+                                       std::shared_ptr<StreamSink> sink) {
+      if (addresses.size() == 1) return one(addresses[0], std::move(sink));
       return RacingStream::Dial(one, addresses, executor, std::move(sink));
-    };
-    return [stripe, executor = executor_](std::shared_ptr<StreamSink> sink) {
-      return StripedStream::Dial(stripe, executor, std::move(sink));
     };
   }
 

@@ -89,6 +89,9 @@ struct LinkLimits {
   // network holds it back. 1 to 4.
   std::uint32_t connections_first = 1;
   std::uint32_t connections_max = 4;
+  // So long after a link has opened, and then less and less often, it is tried whether a better way
+  // to the other end than its own is there by now. Zero: never.
+  Duration better_after = std::chrono::seconds(20);
   Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
 };
 

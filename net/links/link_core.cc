@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/log.h"
-#include "net/base/tcp_endpoint.h"
 #include "net/base/wire_bytes.h"
 #include "net/relay/relay_address.h"
 
@@ -12,6 +11,8 @@ namespace shoal::net {
 namespace {
 
 constexpr Duration kTick = std::chrono::seconds(1);
+constexpr Duration kBetterWayPatience = std::chrono::seconds(5);
+constexpr Duration kBetterWayWaitMax = std::chrono::minutes(10);
 
 }  // namespace
 
@@ -78,7 +79,7 @@ bool LinkCore::Attach(const std::shared_ptr<BulkStream>& stream, std::uint64_t h
   if (handshake_.open() || handshake_.closed()) return false;
   // The lower end's hello may have been accepted by now; then the other end drops this stream.
   if (stream_ && lower_ && handshake_.phase() == LinkPhase::kGreeting) return false;
-  const auto striped = StripedStream::Accepted(stream, context_.executor);
+  const auto striped = StripedStream::Accepted(stream, dialer_, context_.executor);
   if (!striped->SetSink(shared_from_this())) return false;
   if (stream_) {
     stream_->Close(Cancelled("the other end dialled sooner"));
@@ -101,14 +102,16 @@ Status LinkCore::Show(const std::string& membership) {
   return TakeMembership(membership);
 }
 
-bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes) {
+bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes,
+                    bool moves) {
   MutexLock lock(mutex_);
-  if (!handshake_.open() || stream_->stripes() >= context_.limits.connections_max) return false;
+  const std::size_t most = context_.limits.connections_max + (moves ? 1 : 0);
+  if (!handshake_.open() || stream_->stripes() >= most) return false;
   bulk::v1::ChunkHeader header;
   header.mutable_accept();
   std::string head = ChunkHead(header);
   const std::uint64_t accept_bytes = head.size();
-  if (!stream_->Join(stream, std::move(head))) return false;
+  if (!stream_->Join(stream, std::move(head), moves)) return false;
   receiver_.CountWire(WireBytes(hello_bytes));
   sender_.CountWire(WireBytes(accept_bytes));
   return true;
@@ -141,7 +144,7 @@ LinkStats LinkCore::stats() const {
   stats.channel = target_.channel;
   stats.address = handshake_.address();
   stats.connected = handshake_.open();
-  if (stats.connected) stats.path = path_;
+  if (stats.connected) stats.path = PathName(path_);
   stats.connections = stats.connected ? static_cast<std::uint32_t>(stream_->stripes()) : 0;
   stats.send_bps = rates_.send_bps();
   stats.receive_bps = rates_.receive_bps();
@@ -171,7 +174,8 @@ void LinkCore::DialNext() {
   const auto attempt = handshake_.Dial();
   if (!attempt) return;
   dialled_ = true;
-  stream_ = dialer_(shared_from_this());
+  stream_ =
+      StripedStream::Dial(dialer_, target_.addresses, context_.executor, shared_from_this());
   context_.executor->PostAfter("link.connect_timeout", kConnectTimeout,
                                [weak = weak_from_this(), number = *attempt] {
                                  const auto self = weak.lock();
@@ -230,14 +234,10 @@ void LinkCore::OnGone(BulkStream* stream, const Status& status) {
 
 void LinkCore::Opened() {
   const TimePoint now = Now();
-  const std::string address = stream_->address();
-  const bool relayed =
-      dialled_ ? IsRelayAddress(address) : context_.is_relayed && context_.is_relayed(address);
-  const auto end = ParseTcpEndpoint(stream_->peer_address());
-  path_ = relayed ? "relay" : end && IsPrivate(*end) ? "lan" : "direct";
-  handshake_.Open(dialled_ || !relayed ? ShownAddress(address) : "relay " + address);
-  tuned_stripes_ = stream_->stripes();
-  sockets_ = TuneForBulk(stream_->peer_addresses());
+  handshake_.Open();
+  LookAtWay();
+  better_wait_ = context_.limits.better_after;
+  better_at_ = now + better_wait_ + (lower_ ? Duration::zero() : better_wait_ / 2);
   liveness_.Heard(now);
   stripe_demand_.Start(now, context_.upload->taken());
   SendPing(now);  // the line may be idle now, and never again
@@ -245,6 +245,17 @@ void LinkCore::Opened() {
     if (handlers.on_open) handlers.on_open();
   });
   After("link.tick", kTick, &LinkCore::Tick);
+}
+
+void LinkCore::LookAtWay() {
+  const std::string address = stream_->address();
+  dialled_ = stream_->dialled();
+  const bool relayed =
+      dialled_ ? IsRelayAddress(address) : context_.is_relayed && context_.is_relayed(address);
+  path_ = relayed ? LinkPath::kRelay : PathOf(stream_->peer_address());
+  handshake_.Reached(dialled_ || !relayed ? ShownAddress(address) : "relay " + address);
+  seen_changes_ = stream_->changes();
+  sockets_ = TuneForBulk(stream_->peer_addresses());
 }
 
 void LinkCore::Close(const Status& reason) {
@@ -313,9 +324,16 @@ void LinkCore::Tick() {
 }
 
 void LinkCore::LookAtStripes() {
-  if (stream_->stripes() != std::exchange(tuned_stripes_, stream_->stripes())) {
-    sockets_ = TuneForBulk(stream_->peer_addresses());
+  if (stream_->changes() != seen_changes_) {
+    const LinkPath before = path_;
+    LookAtWay();
+    if (path_ != before) {
+      better_wait_ = context_.limits.better_after;
+      SHOAL_LOG(kInfo, "net", "link.moved", {"peer", target_.peer.ToShort()},
+                {"from", PathName(before)}, {"to", PathName(path_)});
+    }
   }
+  TryBetterWay(Now());
   if (dialled_ && stream_->stripes() < context_.limits.connections_first) Grow();
   const TimePoint now = Now();
   const bool wanted = stripe_demand_.Tick(now, sender_.stall_network_ms(), context_.upload->taken(),
@@ -328,12 +346,26 @@ void LinkCore::LookAtStripes() {
   }
 }
 
-void LinkCore::Grow() {
-  if (stream_->stripes() >= context_.limits.connections_max) return;
-  // Not MakeHello: whether the other end hears this one is not known.
+// Not MakeHello: whether the other end hears this one is not known.
+bulk::v1::LinkHello LinkCore::MakeStripeHello() {
   bulk::v1::LinkHello hello = handshake_.Hello();
   if (context_.members) hello.set_membership(context_.members->own());
-  if (!stream_->Grow(std::move(hello))) return;
+  return hello;
+}
+
+// What was in the way may be gone: a port is open by now, a cable is plugged in, the relay answered
+// first only because the line was full.
+void LinkCore::TryBetterWay(TimePoint now) {
+  if (now < better_at_ || context_.limits.better_after == Duration::zero()) return;
+  const auto better = BetterThan(path_, target_.addresses);
+  if (better.empty() || !stream_->Move(MakeStripeHello(), better, kBetterWayPatience)) return;
+  better_at_ = now + better_wait_;
+  better_wait_ = std::min<Duration>(2 * better_wait_, kBetterWayWaitMax);
+}
+
+void LinkCore::Grow() {
+  if (stream_->stripes() >= context_.limits.connections_max) return;
+  if (!stream_->Grow(MakeStripeHello())) return;
   SHOAL_LOG(kDebug, "net", "link.grow", {"peer", target_.peer.ToShort()},
             {"stripes", stream_->stripes() + 1});
 }

@@ -22,6 +22,7 @@
 #include "net/links/link.h"
 #include "net/links/link_handshake.h"
 #include "net/links/link_liveness.h"
+#include "net/links/link_path.h"
 #include "net/links/link_receiver.h"
 #include "net/links/link_sender.h"
 #include "net/links/striped_stream.h"
@@ -51,8 +52,7 @@ struct LinkContext {
 // Thread: any, unless noted.
 class LinkCore final : public StreamSink, public std::enable_shared_from_this<LinkCore> {
  public:
-  // Opens a stream to the other end, whose events go to the given sink.
-  using Dialer = std::function<std::shared_ptr<StripedStream>(std::shared_ptr<StreamSink> sink)>;
+  using Dialer = StripedStream::DialStripe;
 
   LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context);
 
@@ -70,7 +70,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   // What the caller's hello shows, before Attach or Join. Thread: any.
   Status Show(const std::string& membership);
   // The same for one more connection of an open link. Thread: any.
-  bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes);
+  bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes, bool moves);
   // Ends the link with a reason. Thread: any.
   void Fail(const Status& reason);
   // Looks at the caps again. Thread: any.
@@ -105,6 +105,11 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   void Tick() SHOAL_REQUIRES(mutex_);
   void LookAtStripes() SHOAL_REQUIRES(mutex_);
   void Grow() SHOAL_REQUIRES(mutex_);
+  // The hello of one more connection.
+  bulk::v1::LinkHello MakeStripeHello() SHOAL_REQUIRES(mutex_);
+  // Reads from stream_ by which way it goes.
+  void LookAtWay() SHOAL_REQUIRES(mutex_);
+  void TryBetterWay(TimePoint now) SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
   void SendPing(TimePoint now, bool crowded = false) SHOAL_REQUIRES(mutex_);
@@ -144,8 +149,10 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bool dialled_ SHOAL_GUARDED_BY(mutex_) = false;  // stream_ is this end's own
   std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
   std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_; none: there is no line
-  std::string path_ SHOAL_GUARDED_BY(mutex_);                // of stream_, as LinkStats has it
-  std::size_t tuned_stripes_ SHOAL_GUARDED_BY(mutex_) = 0;   // whose sockets those are
+  LinkPath path_ SHOAL_GUARDED_BY(mutex_) = LinkPath::kRelay;  // of stream_
+  std::uint64_t seen_changes_ SHOAL_GUARDED_BY(mutex_) = 0;    // of stream_, that are in those two
+  TimePoint better_at_ SHOAL_GUARDED_BY(mutex_){};             // when a better way is tried
+  Duration better_wait_ SHOAL_GUARDED_BY(mutex_){};            // until the try after that
   StripeDemand stripe_demand_ SHOAL_GUARDED_BY(mutex_);
   TimePoint member_until_ SHOAL_GUARDED_BY(mutex_){};         // the other end
   std::uint64_t shown_version_ SHOAL_GUARDED_BY(mutex_) = 0;  // of this end's membership

@@ -170,7 +170,8 @@ Status LinkGreeter::Match(const Caller& caller) {
     if (status.ok()) status = link->Show(caller.hello.membership());
     const bool first = caller.hello.stripe() == 0;
     if (status.ok() && (first ? link->Attach(caller.stream, caller.hello_bytes)
-                              : link->Join(caller.stream, caller.hello_bytes))) {
+                              : link->Join(caller.stream, caller.hello_bytes,
+                                           caller.hello.moves()))) {
       return Status::Ok();
     }
     if (!status.ok()) found = status;

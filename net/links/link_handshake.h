@@ -47,10 +47,9 @@ class LinkHandshake {
   bulk::v1::LinkHello Hello() const;
   // What an answer to the hello says; an error if the other end refuses.
   static Status CheckAnswer(const bulk::v1::ChunkHeader& answer);
-  void Open(std::string address) {
-    Enter(LinkPhase::kOpen);
-    address_ = std::move(address);
-  }
+  void Open() { Enter(LinkPhase::kOpen); }
+  // By another address than before.
+  void Reached(std::string address) { address_ = std::move(address); }
   void Close() { Enter(LinkPhase::kClosed); }
 
   // Why the link is not open by now. `lower`: this end dialled all the time.

@@ -6,6 +6,12 @@
 #include "common/log.h"
 
 namespace shoal::net {
+namespace {
+
+// Of open stripes, one that moves, and those that retire.
+constexpr std::size_t kPlacesMax = 2 * StripedStream::kStripesMax + 1;
+
+}  // namespace
 
 class StripedStream::StripeSink final : public StreamSink {
  public:
@@ -26,25 +32,30 @@ class StripedStream::StripeSink final : public StreamSink {
 
 // ---- stripes ----
 
-std::shared_ptr<StripedStream> StripedStream::Dial(DialStripe dial, Executor* executor,
+std::shared_ptr<StripedStream> StripedStream::Dial(DialStripe dial,
+                                                   const std::vector<std::string>& addresses,
+                                                   Executor* executor,
                                                    std::shared_ptr<StreamSink> sink) {
   const std::shared_ptr<StripedStream> striped(new StripedStream(std::move(dial), executor));
   MutexLock lock(striped->mutex_);
   striped->sink_ = std::move(sink);
-  striped->stripes_.emplace_back();
-  striped->stripes_[0].stream = striped->dial_("", std::make_shared<StripeSink>(striped, 0));
+  Stripe& first = striped->stripes_.emplace_back();
+  first.first = true;
+  first.dialled = true;
+  first.stream = striped->dial_(addresses, std::make_shared<StripeSink>(striped, 0));
   return striped;
 }
 
 std::shared_ptr<StripedStream> StripedStream::Accepted(std::shared_ptr<BulkStream> first,
-                                                       Executor* executor) {
-  const std::shared_ptr<StripedStream> striped(new StripedStream(nullptr, executor));
+                                                       DialStripe dial, Executor* executor) {
+  const std::shared_ptr<StripedStream> striped(new StripedStream(std::move(dial), executor));
   MutexLock lock(striped->mutex_);
   striped->stripes_.emplace_back();
   striped->stripes_[0].stream = std::move(first);
   return striped;
 }
 
+// Before any further stripe.
 bool StripedStream::SetSink(std::shared_ptr<StreamSink> sink) {
   MutexLock lock(mutex_);
   if (closed_ || !stripes_[0].stream) return false;
@@ -52,32 +63,100 @@ bool StripedStream::SetSink(std::shared_ptr<StreamSink> sink) {
   return stripes_[0].stream->SetSink(std::make_shared<StripeSink>(shared_from_this(), 0));
 }
 
-bool StripedStream::Grow(bulk::v1::LinkHello hello) {
-  MutexLock lock(mutex_);
-  const bool dialling = std::any_of(stripes_.begin(), stripes_.end(), [](const Stripe& stripe) {
+std::optional<std::size_t> StripedStream::NewStripe() {
+  const auto gone = std::find_if(stripes_.begin(), stripes_.end(), [](const Stripe& stripe) {
+    return stripe.state == StripeState::kGone;
+  });
+  const auto index = static_cast<std::size_t>(gone - stripes_.begin());
+  if (gone == stripes_.end()) {
+    if (index >= kPlacesMax) return std::nullopt;
+    stripes_.emplace_back();
+  }
+  stripes_[index] = Stripe();
+  stripes_[index].born = ++last_born_;
+  return index;
+}
+
+const StripedStream::Stripe* StripedStream::Front() const {
+  const Stripe* front = nullptr;
+  for (const Stripe& stripe : stripes_) {
+    if (stripe.state != StripeState::kOpen) continue;
+    if (front == nullptr || stripe.born < front->born) front = &stripe;
+  }
+  return front;
+}
+
+std::size_t StripedStream::OpenStripes() const {
+  return static_cast<std::size_t>(
+      std::count_if(stripes_.begin(), stripes_.end(),
+                    [](const Stripe& stripe) { return stripe.state == StripeState::kOpen; }));
+}
+
+bool StripedStream::Dialling() const {
+  return std::any_of(stripes_.begin(), stripes_.end(), [](const Stripe& stripe) {
     return stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting;
   });
-  if (!dial_ || closed_ || refused_ || dialling || !stripes_[0].stream ||
-      stripes_.size() >= kStripesMax)
-    return false;
-  const std::size_t index = stripes_.size();
-  hello.set_stripe(static_cast<std::uint32_t>(index));
-  stripes_.emplace_back();
-  stripes_[index].state = StripeState::kDialling;
-  stripes_[index].hello = std::move(hello);
-  stripes_[index].stream =
-      dial_(stripes_[0].stream->address(), std::make_shared<StripeSink>(shared_from_this(), index));
+}
+
+bool StripedStream::DialStripeAt(const std::vector<std::string>& addresses,
+                                 bulk::v1::LinkHello hello, bool moves) {
+  const auto index = NewStripe();
+  if (!index) return false;
+  Stripe& stripe = stripes_[*index];
+  stripe.state = StripeState::kDialling;
+  stripe.dialled = true;
+  stripe.moves = moves;
+  hello.set_stripe(static_cast<std::uint32_t>(std::max<std::size_t>(OpenStripes(), 1)));
+  hello.set_moves(moves);
+  stripe.hello = std::move(hello);
+  stripe.stream = dial_(addresses, std::make_shared<StripeSink>(shared_from_this(), *index));
   return true;
 }
 
-bool StripedStream::Join(const std::shared_ptr<BulkStream>& stream, std::string head) {
+bool StripedStream::Grow(bulk::v1::LinkHello hello) {
   MutexLock lock(mutex_);
-  if (closed_ || stripes_.size() >= kStripesMax) return false;
-  if (!stream->SetSink(std::make_shared<StripeSink>(shared_from_this(), stripes_.size())))
+  const Stripe* const front = Front();
+  if (!dial_ || closed_ || refused_ || Dialling() || front == nullptr || !front->dialled ||
+      OpenStripes() >= kStripesMax) {
     return false;
-  Stripe& stripe = stripes_.emplace_back();
+  }
+  return DialStripeAt({front->stream->address()}, std::move(hello), false);
+}
+
+bool StripedStream::Move(bulk::v1::LinkHello hello, const std::vector<std::string>& addresses,
+                         Duration patience) {
+  MutexLock lock(mutex_);
+  if (!dial_ || closed_ || Dialling() || addresses.empty() || Front() == nullptr) return false;
+  for (Stripe& stripe : stripes_) stripe.replaced = stripe.state == StripeState::kOpen;
+  if (!DialStripeAt(addresses, std::move(hello), true)) return false;
+  const std::uint64_t born = last_born_;
+  executor_->PostAfter("link.move_timeout", patience, [weak = weak_from_this(), born] {
+    const auto self = weak.lock();
+    if (!self) return;
+    MutexLock late(self->mutex_);
+    for (Stripe& stripe : self->stripes_) {
+      if (stripe.born != born || !stripe.stream) continue;
+      if (stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting) {
+        stripe.stream->Close(Cancelled("no answer"));
+      }
+    }
+  });
+  return true;
+}
+
+bool StripedStream::Join(const std::shared_ptr<BulkStream>& stream, std::string head, bool moves) {
+  MutexLock lock(mutex_);
+  if (closed_ || OpenStripes() >= kStripesMax + (moves ? 1 : 0)) return false;
+  const auto index = NewStripe();
+  if (!index) return false;
+  Stripe& stripe = stripes_[*index];
+  if (!stream->SetSink(std::make_shared<StripeSink>(shared_from_this(), *index))) {
+    stripe.state = StripeState::kGone;
+    return false;
+  }
   stripe.stream = stream;
   stripe.writing = true;
+  ++changes_;
   stream->Write(std::move(head), nullptr, 0, 0);
   ReadStripes();
   return true;
@@ -85,9 +164,7 @@ bool StripedStream::Join(const std::shared_ptr<BulkStream>& stream, std::string 
 
 std::size_t StripedStream::stripes() const {
   MutexLock lock(mutex_);
-  return static_cast<std::size_t>(
-      std::count_if(stripes_.begin(), stripes_.end(),
-                    [](const Stripe& stripe) { return stripe.state == StripeState::kOpen; }));
+  return OpenStripes();
 }
 
 std::vector<std::string> StripedStream::peer_addresses() const {
@@ -99,13 +176,24 @@ std::vector<std::string> StripedStream::peer_addresses() const {
   return addresses;
 }
 
+bool StripedStream::dialled() const {
+  MutexLock lock(mutex_);
+  const Stripe* const front = Front();
+  return front != nullptr && front->dialled;
+}
+
+std::uint64_t StripedStream::changes() const {
+  MutexLock lock(mutex_);
+  return changes_;
+}
+
 void StripedStream::OnStripeOpen(std::size_t index) {
   std::shared_ptr<StreamSink> sink;
   {
     MutexLock lock(mutex_);
     Stripe& stripe = stripes_[index];
     if (closed_) return;
-    if (index == 0) {
+    if (stripe.first) {
       sink = sink_;
     } else {
       stripe.state = StripeState::kGreeting;
@@ -123,35 +211,41 @@ void StripedStream::OnStripeOpen(std::size_t index) {
 void StripedStream::OnAnswer(Stripe* stripe, bool accepted) {
   if (accepted) {
     stripe->state = StripeState::kOpen;
+    ++changes_;
+    if (stripe->moves) RetireReplaced();
     ReadStripes();
     if (owed_) PostWritten();
   } else {
-    refused_ = true;
+    refused_ = refused_ || !stripe->moves;
     stripe->stream->Close(Cancelled("the link needs one connection less"));
   }
 }
 
 void StripedStream::OnStripeGone(std::size_t index, const Status& status) {
   std::shared_ptr<StreamSink> sink;
-  bool refused = false;
+  bool unused = false;
   {
     MutexLock lock(mutex_);
     Stripe& stripe = stripes_[index];
-    refused = stripe.state != StripeState::kOpen && !closed_;
+    const bool never_open =
+        stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting;
+    // The other end has read all, or this end has and was told so.
+    const bool retired = stripe.state == StripeState::kRetiring && stripe.ended;
+    unused = (never_open || retired) && !closed_;
     stripe.state = StripeState::kGone;
     stripe.stream = nullptr;
     stripe.held.reset();
-    if (refused) {
-      refused_ = true;
-      SHOAL_LOG(kDebug, "net", "link.stripe_refused", {"stripe", index},
-                {"error", status.message()});
+    if (unused) {
+      refused_ = refused_ || (never_open && !stripe.moves);
+      SHOAL_LOG(kDebug, "net", retired ? "link.stripe_retired" : "link.stripe_refused",
+                {"stripe", index}, {"error", status.message()});
     } else {
       End(Cancelled("another connection of the link broke"));
       if (!std::exchange(told_gone_, true)) sink = sink_;
       sink_ = nullptr;
     }
   }
-  if (refused) Deliver();  // it may have been the last one that could have the next message
+  if (unused) Deliver();  // it may have been the last one that could have the next message
   if (sink) sink->OnGone(this, status);
 }
 
@@ -167,14 +261,64 @@ void StripedStream::End(const Status& reason) {
   }
 }
 
+std::shared_ptr<StreamSink> StripedStream::Fail() {
+  End(Cancelled("the other end broke the protocol"));
+  return std::exchange(told_gone_, true) ? nullptr : sink_;
+}
+
 std::string StripedStream::address() const {
   MutexLock lock(mutex_);
-  return stripes_[0].stream ? stripes_[0].stream->address() : "";
+  const Stripe* const front = Front();
+  return front != nullptr ? front->stream->address() : "";
 }
 
 std::string StripedStream::peer_address() const {
   MutexLock lock(mutex_);
-  return stripes_[0].stream ? stripes_[0].stream->peer_address() : "";
+  const Stripe* const front = Front();
+  return front != nullptr ? front->stream->peer_address() : "";
+}
+
+// ---- moving ----
+
+void StripedStream::RetireReplaced() {
+  for (Stripe& stripe : stripes_) {
+    if (!stripe.replaced || stripe.state != StripeState::kOpen) continue;
+    stripe.state = StripeState::kRetiring;
+    Note(&stripe, false);
+  }
+}
+
+void StripedStream::Note(Stripe* stripe, bool seen) {
+  bulk::v1::ChunkHeader header;
+  header.mutable_retire()->set_seen(seen);
+  stripe->notes.push_back(ChunkHead(header));
+  WriteNotes(stripe);
+}
+
+void StripedStream::WriteNotes(Stripe* stripe) {
+  if (stripe->writing || stripe->notes.empty() || !stripe->stream) return;
+  std::string note = std::move(stripe->notes.front());
+  stripe->notes.pop_front();
+  stripe->writing = true;
+  stripe->stream->Write(std::move(note), nullptr, 0, 0);
+}
+
+bool StripedStream::OnRetire(Stripe* stripe, bool seen) {
+  const bool asked = stripe->state == StripeState::kRetiring;
+  if (seen) {
+    if (!asked) return false;
+    stripe->ended = true;
+    stripe->stream->Close(Status::Ok());
+    return true;
+  }
+  if (stripe->ended || (!asked && OpenStripes() < 2)) return false;
+  stripe->ended = true;
+  stripe->state = StripeState::kRetiring;
+  ++changes_;
+  Note(stripe, true);
+  stripe->reading = true;  // the answer to this end's own, or the end
+  stripe->stream->Read();
+  return true;
 }
 
 // ---- writing ----
@@ -220,6 +364,7 @@ void StripedStream::OnStripeWritten(std::size_t index) {
   {
     MutexLock lock(mutex_);
     stripes_[index].writing = false;
+    if (!closed_) WriteNotes(&stripes_[index]);
   }
   TellWritten();
 }
@@ -229,7 +374,8 @@ void StripedStream::OnStripeWritten(std::size_t index) {
 void StripedStream::ReadStripes() {
   if (!wanted_ || closed_) return;
   for (Stripe& stripe : stripes_) {
-    if (stripe.state != StripeState::kOpen || stripe.reading || stripe.held) continue;
+    const bool open = stripe.state == StripeState::kOpen || stripe.state == StripeState::kRetiring;
+    if (!open || stripe.reading || stripe.held || stripe.ended) continue;
     stripe.reading = true;
     stripe.stream->Read();
   }
@@ -247,7 +393,7 @@ StripedStream::Stripe* StripedStream::HoldsNext() {
 bool StripedStream::Misses() const {
   const auto too_early = [](const Stripe& stripe) {
     return stripe.state == StripeState::kDialling || stripe.state == StripeState::kGone ||
-           stripe.held.has_value();
+           stripe.ended || stripe.held.has_value();
   };
   return !delivering_ && std::all_of(stripes_.begin(), stripes_.end(), too_early);
 }
@@ -269,16 +415,20 @@ void StripedStream::OnStripeRead(std::size_t index, const ByteSlices& message) {
   const auto chunk = ParseChunk(message);
   const std::uint64_t sequence = chunk.ok() ? chunk->header.sequence() : 0;
   std::shared_ptr<StreamSink> sink;
+  bool wrong = false;
   {
     MutexLock lock(mutex_);
     Stripe& stripe = stripes_[index];
     stripe.reading = false;
     if (closed_ || stripe.state == StripeState::kGone) return;
-    if (stripe.state != StripeState::kOpen) {
-      const auto& header = chunk.ok() ? chunk->header : bulk::v1::ChunkHeader::default_instance();
+    const auto& header = chunk.ok() ? chunk->header : bulk::v1::ChunkHeader::default_instance();
+    if (stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting) {
       return OnAnswer(&stripe, header.has_accept() && header.accept().code() == 0);
     }
-    if (wanted_ && !delivering_ && IsNext(sequence)) {
+    if (header.has_retire() || stripe.ended) {
+      if (!header.has_retire() || !OnRetire(&stripe, header.retire().seen())) sink = Fail();
+      wrong = sink != nullptr;
+    } else if (wanted_ && !delivering_ && IsNext(sequence)) {
       Take(sequence);
       sink = sink_;
     } else {
@@ -288,6 +438,10 @@ void StripedStream::OnStripeRead(std::size_t index, const ByteSlices& message) {
       }
       stripe.held = std::move(held);
     }
+  }
+  if (wrong) {
+    sink->OnGone(this, InvalidArgument("a connection of the link was retired against the rules"));
+    return;
   }
   if (sink) {
     sink->OnRead(this, message);
@@ -322,8 +476,7 @@ void StripedStream::Deliver() {
         held = std::exchange(stripe->held, std::nullopt);
         Take(held->sequence);
       } else {
-        End(Cancelled("chunks are missing"));
-        told_gone_ = true;
+        sink = Fail();
       }
     }
     if (!held) {

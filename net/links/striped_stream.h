@@ -7,13 +7,18 @@
 // (hello, accept, ping) as they come. A stripe whose message is too early is not read further, so
 // at most one message per stripe waits here.
 //
-// The first stripe is the stream itself. The dialling end adds the others (Grow); a stripe that
-// cannot be had changes nothing, one that breaks later ends the stream.
+// The first stripe is the stream itself. Whoever dialled the oldest one adds the others (Grow); a
+// stripe that cannot be had changes nothing, one that breaks later ends the stream.
+//
+// Either end may move the stream to a better way (Move): it dials a stripe there and then retires
+// those that were open before. Each end says Retire as its last message on a retired stripe and
+// answers the other end's; who reads the answer closes the stripe, as nothing is under way on it.
 
 #ifndef SHOAL_NET_LINKS_STRIPED_STREAM_H_
 #define SHOAL_NET_LINKS_STRIPED_STREAM_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,28 +34,37 @@ namespace shoal::net {
 // Thread: any. Events go to the sink with nothing locked, one OnRead at a time.
 class StripedStream final : public BulkStream, public std::enable_shared_from_this<StripedStream> {
  public:
-  // `address`: of the first stripe; empty: this is the first one.
-  using DialStripe = std::function<std::shared_ptr<BulkStream>(const std::string& address,
-                                                               std::shared_ptr<StreamSink>)>;
+  // By the first of the addresses that answers.
+  using DialStripe = std::function<std::shared_ptr<BulkStream>(
+      const std::vector<std::string>& addresses, std::shared_ptr<StreamSink>)>;
 
   static constexpr std::size_t kStripesMax = 4;
 
   // `executor` must live as long as the streams do.
-  static std::shared_ptr<StripedStream> Dial(DialStripe dial, Executor* executor,
-                                             std::shared_ptr<StreamSink> sink);
-  // Events come when SetSink was called.
-  static std::shared_ptr<StripedStream> Accepted(std::shared_ptr<BulkStream> first,
+  static std::shared_ptr<StripedStream> Dial(DialStripe dial,
+                                             const std::vector<std::string>& addresses,
+                                             Executor* executor, std::shared_ptr<StreamSink> sink);
+  // Events come when SetSink was called. `dial` null: no address is known.
+  static std::shared_ptr<StripedStream> Accepted(std::shared_ptr<BulkStream> first, DialStripe dial,
                                                  Executor* executor);
 
-  // Dials one more stripe, which says `hello` with its number. False: there are enough, one is
-  // still being dialled, or one was refused before.
+  // Dials one more stripe, which says `hello` with its number. False: there are enough, the oldest
+  // was not dialled by this end, one is still being dialled, or one was refused before.
   bool Grow(bulk::v1::LinkHello hello);
-  // Takes an accepted stream as one more stripe and answers it with `head`. False: there are
-  // enough, or one of the two has ended.
-  bool Join(const std::shared_ptr<BulkStream>& stream, std::string head);
+  // Dials a stripe by one of `addresses`, for `patience` at most, which takes the place of those
+  // that are open now. Failing changes nothing. False: one is being dialled.
+  bool Move(bulk::v1::LinkHello hello, const std::vector<std::string>& addresses,
+            Duration patience);
+  // Takes an accepted stream as one more stripe and answers it with `head`. `moves`: it takes the
+  // place of others. False: there are enough, or one of the two has ended.
+  bool Join(const std::shared_ptr<BulkStream>& stream, std::string head, bool moves);
   // Those that take messages.
   std::size_t stripes() const;
   std::vector<std::string> peer_addresses() const;
+  // This end dialled the oldest of them.
+  bool dialled() const;
+  // Counts how often that which these tell has changed.
+  std::uint64_t changes() const;
 
   bool SetSink(std::shared_ptr<StreamSink> sink) override;
   void Write(std::string head, std::shared_ptr<const Buffer> payload, std::size_t offset,
@@ -62,18 +76,25 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
 
  private:
   class StripeSink;
-  enum class StripeState { kDialling, kGreeting, kOpen, kGone };
+  enum class StripeState { kDialling, kGreeting, kOpen, kRetiring, kGone };
   struct Held {
     std::uint64_t sequence = 0;
     std::vector<std::byte> bytes;
   };
   struct Stripe {
     std::shared_ptr<BulkStream> stream;
+    std::uint64_t born = 0;  // counts stripes; slots are used again
     StripeState state = StripeState::kOpen;
+    bool first = false;    // of the stream: the sink is told that it is open
+    bool dialled = false;  // by this end
+    bool moves = false;    // when it is open, those that are `replaced` retire
+    bool replaced = false;
     bool writing = false;
     bool reading = false;
-    std::optional<Held> held;     // came too early, or while the sink wanted nothing
-    bulk::v1::LinkHello hello{};  // to be said, while dialling
+    bool ended = false;             // the other end writes nothing more
+    std::deque<std::string> notes;  // Retire, to be written when nothing else is
+    std::optional<Held> held;       // came too early, or while the sink wanted nothing
+    bulk::v1::LinkHello hello{};    // to be said, while dialling
   };
 
   StripedStream(DialStripe dial, Executor* executor)
@@ -85,6 +106,22 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   void OnStripeGone(std::size_t index, const Status& status);
   void OnAnswer(Stripe* stripe, bool accepted) SHOAL_REQUIRES(mutex_);
   void End(const Status& reason) SHOAL_REQUIRES(mutex_);
+  // The end by what the other end did wrong; returns who is to be told.
+  std::shared_ptr<StreamSink> Fail() SHOAL_REQUIRES(mutex_);
+
+  // A place for one more; nullopt: there is none. The index stays its own until it is gone.
+  std::optional<std::size_t> NewStripe() SHOAL_REQUIRES(mutex_);
+  bool DialStripeAt(const std::vector<std::string>& addresses, bulk::v1::LinkHello hello,
+                    bool moves) SHOAL_REQUIRES(mutex_);
+  // The oldest open one; null: none.
+  const Stripe* Front() const SHOAL_REQUIRES(mutex_);
+  std::size_t OpenStripes() const SHOAL_REQUIRES(mutex_);
+  bool Dialling() const SHOAL_REQUIRES(mutex_);
+  void RetireReplaced() SHOAL_REQUIRES(mutex_);
+  void Note(Stripe* stripe, bool seen) SHOAL_REQUIRES(mutex_);
+  void WriteNotes(Stripe* stripe) SHOAL_REQUIRES(mutex_);
+  // False: the other end may not say that now.
+  bool OnRetire(Stripe* stripe, bool seen) SHOAL_REQUIRES(mutex_);
 
   bool CanWrite() const SHOAL_REQUIRES(mutex_);
   bool IsNext(std::uint64_t sequence) const SHOAL_REQUIRES(mutex_) {
@@ -107,11 +144,13 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   std::vector<Stripe> stripes_ SHOAL_GUARDED_BY(mutex_);
   bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
   bool told_gone_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;     // a stripe was
+  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;     // a stripe was, but for those that move
   bool owed_ SHOAL_GUARDED_BY(mutex_) = false;        // an OnWritten
   bool wanted_ SHOAL_GUARDED_BY(mutex_) = false;      // the sink wants a message
   bool delivering_ SHOAL_GUARDED_BY(mutex_) = false;  // one is with the sink
   std::uint64_t next_ SHOAL_GUARDED_BY(mutex_) = 1;   // sequence number to be delivered
+  std::uint64_t changes_ SHOAL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t last_born_ SHOAL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace shoal::net

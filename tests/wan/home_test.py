@@ -12,6 +12,9 @@ from swarm import Swarm
 RELAY_PORT = 8783
 # From the invite that is pasted to the first micro-batch that counts.
 PASTE_TO_COUNT_S = 180
+# Lets nobody in who was not called.
+WALL = """table inet wall { chain in { type filter hook input priority filter; policy accept;
+  iifname "line" ct state new drop; }}"""
 
 
 class HomeTest(harness.SwarmTest):
@@ -138,6 +141,27 @@ class HomeTest(harness.SwarmTest):
         swarm.wait_step(3, 60)
         self.assertEqual(self.paths(swarm, "p0"), {"direct"})
         self.assertEqual(self.paths(swarm, "p1"), {"direct"})
+
+    def test_a_link_moves_to_a_better_way_in_the_midst(self):
+        organiser = self.internet.machine("o")
+        public = self.internet.machine("p")
+        home = self.internet.home("a").machines[0]
+        public.run("nft", WALL)
+        swarm = self.swarm(organiser, self.start_relay(), stages=2, pipelines=1, steps=100_000,
+                           micro_batches=4, rows=2)
+        self.join(swarm, "p0", public)
+        self.join(swarm, "p1", home)
+        swarm.wait_step(3, 60)
+        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        public.run("nft", "delete", "table", "inet", "wall")
+        wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
+                 "the link goes directly")
+        self.relay.kill()  # and nothing goes through it
+        before = swarm.status()
+        after = swarm.wait_step(before["step"] + 50, 60)
+        self.assertEqual(after["generation"], before["generation"])
+        self.assertEqual(after["generation"], 1)
+        swarm.check_alive()
 
     def test_a_port_that_a_router_leads_here_is_used(self):
         organiser = self.internet.machine("o")

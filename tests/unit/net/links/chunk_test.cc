@@ -124,6 +124,14 @@ TEST(Chunk, TheReceiverKnowsWhatIsToCome) {
   EXPECT_EQ(next(0), 0u);
 }
 
+TEST(Chunk, GoldenRetire) {
+  bulk::v1::ChunkHeader header;
+  header.mutable_retire();
+  EXPECT_EQ(Hex(ChunkHead(header)), "020000004a00");
+  header.mutable_retire()->set_seen(true);
+  EXPECT_EQ(Hex(ChunkHead(header)), "040000004a020801");
+}
+
 TEST(Chunk, GoldenLastChunkBeforeAnotherFrame) {
   bulk::v1::ChunkHeader header;
   header.set_frame(1);

@@ -38,6 +38,7 @@ class FakeStripe final : public BulkStream, public std::enable_shared_from_this<
 
   void set_delay_us(int least, int most) { delay_ = std::uniform_int_distribution<>(least, most); }
   int writes() const { return writes_; }
+  bool gone() const { return gone_; }
 
   bool SetSink(std::shared_ptr<StreamSink> sink) override {
     sink_ = std::move(sink);
@@ -154,16 +155,10 @@ class StripedStreamTest : public testing::Test {
   void Connect(unsigned seed) {
     seed_ = seed;
     a_->world = b_->world = &world_;
-    a_->stream = StripedStream::Dial(
-        [this](const std::string& first, std::shared_ptr<StreamSink> sink) {
-          // Further stripes go where the first one is.
-          EXPECT_EQ(first.empty(), ends_.empty());
-          return DialStripe(std::move(sink));
-        },
-        executor_.get(), a_);
+    a_->stream = StripedStream::Dial(Dialer(&b_), {"there", "or there"}, executor_.get(), a_);
     Run();
     ASSERT_EQ(a_->opened, 1);
-    b_->stream = StripedStream::Accepted(ends_[0].second, executor_.get());
+    b_->stream = StripedStream::Accepted(ends_[0].second, Dialer(&a_), executor_.get());
     ASSERT_TRUE(b_->stream->SetSink(b_));
     a_->stream->Read();
     b_->stream->Read();
@@ -176,24 +171,34 @@ class StripedStreamTest : public testing::Test {
     a_->stream = b_->stream = nullptr;
   }
 
-  std::shared_ptr<BulkStream> DialStripe(std::shared_ptr<StreamSink> sink) {
+  // Of the end whose stripes `other` takes.
+  StripedStream::DialStripe Dialer(const std::shared_ptr<User>* other) {
+    return [this, other](const std::vector<std::string>& addresses,
+                         std::shared_ptr<StreamSink> sink) {
+      dialled_.push_back(addresses);
+      return DialStripe(*other, std::move(sink));
+    };
+  }
+
+  std::shared_ptr<BulkStream> DialStripe(const std::shared_ptr<User>& other,
+                                         std::shared_ptr<StreamSink> sink) {
     ends_.push_back(FakeStripe::Pair(&world_, seed_ * 10 + static_cast<unsigned>(ends_.size())));
     const auto& [here, there] = ends_.back();
     here->set_delay_us(1, most_us_);
     there->set_delay_us(1, most_us_);
     here->SetSink(std::move(sink));
     if (ends_.size() > 1) {
-      there->SetSink(std::make_shared<Greeter>(this, there));
+      there->SetSink(std::make_shared<Greeter>(this, there, other));
       there->Read();
     }
-    world_.At(world_.Now(), [stripe = here] { stripe->Open(); });
+    if (!silent_) world_.At(world_.Now(), [stripe = here] { stripe->Open(); });
     return here;
   }
 
   // Joins, or refuses, as the net's greeter does.
   struct Greeter final : public StreamSink {
-    Greeter(StripedStreamTest* owner, std::shared_ptr<FakeStripe> end)
-        : test(owner), stripe(std::move(end)) {}
+    Greeter(StripedStreamTest* owner, std::shared_ptr<FakeStripe> end, std::shared_ptr<User> user)
+        : test(owner), stripe(std::move(end)), to(std::move(user)) {}
     void OnOpen(BulkStream*) override {}
     void OnRead(BulkStream*, const ByteSlices& message) override {
       const auto chunk = ParseChunk(message);
@@ -204,13 +209,15 @@ class StripedStreamTest : public testing::Test {
       if (test->refuse_) {
         stripe->Write(ChunkHead(header), nullptr, 0, 0);
       } else {
-        ASSERT_TRUE(test->b_->stream->Join(stripe, ChunkHead(header)));
+        ASSERT_TRUE(
+            to->stream->Join(stripe, ChunkHead(header), chunk->header.hello().moves()));
       }
     }
     void OnWritten(BulkStream*) override {}
     void OnGone(BulkStream*, const Status&) override {}
     StripedStreamTest* const test;
     const std::shared_ptr<FakeStripe> stripe;
+    const std::shared_ptr<User> to;
   };
 
   void Grow(std::size_t stripes) {
@@ -231,6 +238,8 @@ class StripedStreamTest : public testing::Test {
   unsigned seed_ = 1;
   int most_us_ = 1;
   bool refuse_ = false;
+  bool silent_ = false;  // stripes do not open
+  std::vector<std::vector<std::string>> dialled_;
   std::set<std::uint32_t> said_;  // numbers of the stripes that said hello
   std::vector<std::pair<std::shared_ptr<FakeStripe>, std::shared_ptr<FakeStripe>>> ends_;
   std::shared_ptr<User> a_ = std::make_shared<User>(), b_ = std::make_shared<User>();
@@ -363,6 +372,138 @@ TEST_F(StripedStreamTest, ANumberThatWasThereIsHandedOn) {
   a_->WriteNext();
   Run();
   EXPECT_EQ(b_->sequences, (std::vector<std::uint64_t>{1, 1, 2}));
+}
+
+TEST_P(StripedStreamSeeds, MovesWithoutLosingAMessage) {
+  const unsigned seed = GetParam();
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
+  most_us_ = 400;
+  b_->read_pause_us = seed % 4 == 0 ? 150 : 0;
+  Connect(seed);
+  if (seed % 5 == 0) Grow(3);
+  const std::size_t before = ends_.size();
+  std::vector<std::uint64_t> wanted;
+  for (std::uint64_t i = 1; i <= 300; ++i) {
+    for (const auto& user : {a_, b_}) user->to_write.push_back(MessageOf(i, 1));
+    wanted.push_back(i);
+  }
+  const auto move_at = [this](const std::shared_ptr<User>& user, int us) {
+    world_.At(world_.Now() + microseconds(us), [user] {
+      EXPECT_TRUE(user->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+    });
+  };
+  const bool by_a = seed % 3 != 1, by_b = seed % 3 != 0;  // or both, a moment apart
+  std::mt19937 random(seed);
+  if (by_a) move_at(a_, std::uniform_int_distribution<>(0, 20'000)(random));
+  if (by_b) move_at(b_, std::uniform_int_distribution<>(0, 20'000)(random));
+  a_->WriteNext();
+  b_->WriteNext();
+  Run();
+  for (const auto& user : {a_, b_}) {
+    EXPECT_EQ(user->written, 300);
+    std::vector<std::uint64_t> read = user->sequences;
+    std::erase(read, 0u);
+    EXPECT_EQ(read, wanted);
+    EXPECT_TRUE(user->gone.empty());
+    EXPECT_GT(user->stream->changes(), 1u);
+  }
+  for (std::size_t i = 0; i < before; ++i) {
+    EXPECT_TRUE(ends_[i].first->gone() && ends_[i].second->gone()) << i;
+  }
+  const auto left = std::count_if(ends_.begin(), ends_.end(),
+                                  [](const auto& pair) { return !pair.first->gone(); });
+  EXPECT_GE(left, 1);
+  EXPECT_EQ(a_->stream->stripes(), static_cast<std::size_t>(left));
+  EXPECT_EQ(b_->stream->stripes(), static_cast<std::size_t>(left));
+  if (by_a != by_b) {
+    EXPECT_EQ(left, 1);
+    EXPECT_EQ(a_->stream->dialled(), by_a);
+    EXPECT_EQ(b_->stream->dialled(), by_b);
+  }
+}
+
+TEST_F(StripedStreamTest, MovesAsOftenAsOneLikes) {
+  Connect(3);
+  for (std::uint64_t i = 1; i <= 40; ++i) {
+    const auto& user = i % 3 == 0 ? b_ : a_;
+    ASSERT_TRUE(user->stream->Move({}, {"better"}, std::chrono::seconds(5))) << i;
+    EXPECT_FALSE(user->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+    a_->to_write.push_back(MessageOf(i, 1));
+    a_->WriteNext();
+    Run();
+    ASSERT_EQ(a_->stream->stripes(), 1u);
+    ASSERT_EQ(b_->stream->stripes(), 1u);
+  }
+  EXPECT_EQ(std::count(b_->sequences.begin(), b_->sequences.end(), 0), 0);
+  EXPECT_EQ(b_->sequences.size(), 40u);
+  EXPECT_EQ(dialled_.back(), std::vector<std::string>{"better"});
+  Grow(2);  // by whoever dialled what is left
+  EXPECT_EQ(dialled_.back(), std::vector<std::string>{"stripe"});
+}
+
+TEST_F(StripedStreamTest, AWayThatCannotBeHadChangesNothing) {
+  Connect(1);
+  refuse_ = true;
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+  Run();
+  refuse_ = false;
+  silent_ = true;
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+  Run();
+  EXPECT_TRUE(ends_[2].first->gone());  // it was not waited for without end
+  silent_ = false;
+  EXPECT_EQ(a_->stream->stripes(), 1u);
+  a_->to_write.push_back(MessageOf(1, 1));
+  a_->WriteNext();
+  Run();
+  EXPECT_EQ(b_->sequences, std::vector<std::uint64_t>{1});
+  EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
+  Grow(2);  // connections by the same way may still be had
+}
+
+TEST_F(StripedStreamTest, WhoRetiresTheOnlyLaneIsRefused) {
+  for (const bool seen : {false, true}) {
+    Connect(1);
+    bulk::v1::ChunkHeader header;
+    header.mutable_retire()->set_seen(seen);
+    ends_.back().first->Write(ChunkHead(header), nullptr, 0, 0);
+    Run();
+    ASSERT_EQ(b_->gone.size(), 1u);
+    EXPECT_EQ(b_->gone[0].code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(b_->gone[0].message(), HasSubstr("retired against the rules"));
+    TearDown();
+    ends_.clear();
+    a_ = std::make_shared<User>();
+    b_ = std::make_shared<User>();
+  }
+}
+
+TEST_F(StripedStreamTest, WhoWritesOnAfterRetiringIsRefused) {
+  Connect(1);
+  Grow(2);
+  bulk::v1::ChunkHeader header;
+  header.mutable_retire();
+  ends_[1].first->Write(ChunkHead(header), nullptr, 0, 0);
+  Run();
+  EXPECT_TRUE(b_->gone.empty());
+  EXPECT_EQ(b_->stream->stripes(), 1u);
+  ends_[1].first->Write(MessageOf(1, 1), nullptr, 0, 0);
+  Run();
+  ASSERT_EQ(b_->gone.size(), 1u);
+  EXPECT_THAT(b_->gone[0].message(), HasSubstr("retired against the rules"));
+}
+
+// What was under way on it is lost.
+TEST_F(StripedStreamTest, ALaneThatBreaksWhileItRetiresEndsTheStream) {
+  Connect(1);
+  ends_[0].second->set_delay_us(50'000, 50'000);
+  for (std::uint64_t i = 1; i <= 3; ++i) b_->to_write.push_back(MessageOf(i, 1));
+  b_->WriteNext();
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+  world_.At(world_.Now() + std::chrono::milliseconds(20),
+            [this] { ends_[0].second->Close(Unavailable("the relay died")); });
+  Run();
+  EXPECT_EQ(a_->gone.size(), 1u);
 }
 
 }  // namespace
