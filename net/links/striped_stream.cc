@@ -284,6 +284,7 @@ void StripedStream::RetireReplaced() {
   for (Stripe& stripe : stripes_) {
     if (!stripe.replaced || stripe.state != StripeState::kOpen) continue;
     stripe.state = StripeState::kRetiring;
+    ++changes_;
     Note(&stripe, false);
   }
 }
@@ -313,8 +314,8 @@ bool StripedStream::OnRetire(Stripe* stripe, bool seen) {
   }
   if (stripe->ended || (!asked && OpenStripes() < 2)) return false;
   stripe->ended = true;
+  if (!asked) ++changes_;
   stripe->state = StripeState::kRetiring;
-  ++changes_;
   Note(stripe, true);
   stripe->reading = true;  // the answer to this end's own, or the end
   stripe->stream->Read();

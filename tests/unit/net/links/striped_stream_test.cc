@@ -481,10 +481,11 @@ TEST_F(StripedStreamTest, WhoRetiresTheOnlyLaneIsRefused) {
 TEST_F(StripedStreamTest, WhoWritesOnAfterRetiringIsRefused) {
   Connect(1);
   Grow(2);
+  ends_[1].second->set_delay_us(50'000, 50'000);
   bulk::v1::ChunkHeader header;
   header.mutable_retire();
   ends_[1].first->Write(ChunkHead(header), nullptr, 0, 0);
-  Run();
+  world_.RunUntil([] { return false; }, std::chrono::milliseconds(10));
   EXPECT_TRUE(b_->gone.empty());
   EXPECT_EQ(b_->stream->stripes(), 1u);
   ends_[1].first->Write(MessageOf(1, 1), nullptr, 0, 0);
