@@ -329,6 +329,7 @@ void LinkCore::LookAtStripes() {
     LookAtWay();
     if (path_ != before) {
       better_wait_ = context_.limits.better_after;
+      liveness_.NewWay();
       SHOAL_LOG(kInfo, "net", "link.moved", {"peer", target_.peer.ToShort()},
                 {"from", PathName(before)}, {"to", PathName(path_)});
     }

@@ -31,7 +31,8 @@ bool LinkLiveness::Answered(std::uint64_t id, std::uint64_t there_at) {
   const TimePoint sent = unanswered_.front().at;
   unanswered_.pop_front();
   round_trip_ = heard_at_ - sent;
-  if (answered_ == 0 || round_trip_ < round_trip_least_) round_trip_least_ = round_trip_;
+  const bool first = round_trip_least_ == Duration::zero();
+  if (first || round_trip_ < round_trip_least_) round_trip_least_ = round_trip_;
   ++answered_;
   if (there_at != 0) {
     const Duration queue = queue_delay_.Add(heard_at_, sent, there_at);
@@ -53,6 +54,12 @@ bool LinkLiveness::ProbeDue(TimePoint now, std::uint64_t sent_bytes) const {
 
 bool LinkLiveness::IdleProbeDue(TimePoint now) const {
   return unanswered_.empty() && now - ping_at_ >= kProbeIntervalMax;
+}
+
+void LinkLiveness::NewWay() {
+  round_trip_least_ = Duration::zero();
+  queue_delay_ = {};
+  queue_least_.reset();
 }
 
 std::optional<Duration> LinkLiveness::TakeQueueLeast() {

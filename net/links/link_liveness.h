@@ -37,7 +37,9 @@ class LinkLiveness {
   // Nothing goes out, and somebody wants to know how long packets wait.
   bool IdleProbeDue(TimePoint now) const;
 
-  // Of all pings; 0: none was answered yet.
+  // Messages go another way from now on: what is usual on it is not known.
+  void NewWay();
+  // Of all pings on this way; 0: none was answered yet.
   Duration round_trip_least() const { return round_trip_least_; }
   // The least that a ping waited on its way there since this was asked last.
   std::optional<Duration> TakeQueueLeast();

@@ -79,6 +79,27 @@ TEST(LinkLiveness, WhatWaitedIsToldOnce) {
   EXPECT_FALSE(liveness.TakeQueueLeast());
 }
 
+TEST(LinkLiveness, OnANewWayNothingIsUsual) {
+  LinkLiveness liveness;
+  std::int64_t now = 0;
+  // There and back in so many ms; the other end's clock shows the same.
+  const auto ping = [&](int there, int back) {
+    now += 100;
+    const std::uint64_t id = liveness.Ping(At(now), 0);
+    liveness.Heard(At(now + there + back));
+    const auto at = At(now + there).time_since_epoch();
+    liveness.Answered(id, static_cast<std::uint64_t>(std::chrono::nanoseconds(at).count()));
+  };
+  ping(10, 10);
+  liveness.TakeQueueLeast();
+  liveness.NewWay();
+  EXPECT_EQ(liveness.round_trip_least(), Duration::zero());
+  ping(50, 50);  // the new way is longer: nothing waits on it
+  EXPECT_EQ(liveness.round_trip_least(), milliseconds(100));
+  EXPECT_EQ(liveness.TakeQueueLeast(), Duration::zero());
+  EXPECT_EQ(StatsOf(liveness).pings, 2u);
+}
+
 TEST(LinkLiveness, PingsAreDueAfterAPauseOrManyBytes) {
   LinkLiveness liveness;
   const std::uint64_t id = liveness.Ping(At(0), 1000);
