@@ -174,8 +174,7 @@ void LinkCore::DialNext() {
   const auto attempt = handshake_.Dial();
   if (!attempt) return;
   dialled_ = true;
-  stream_ =
-      StripedStream::Dial(dialer_, target_.addresses, context_.executor, shared_from_this());
+  stream_ = StripedStream::Dial(dialer_, target_.addresses, context_.executor, shared_from_this());
   context_.executor->PostAfter("link.connect_timeout", kConnectTimeout,
                                [weak = weak_from_this(), number = *attempt] {
                                  const auto self = weak.lock();

@@ -148,7 +148,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bool lower_ SHOAL_GUARDED_BY(mutex_) = true;
   bool dialled_ SHOAL_GUARDED_BY(mutex_) = false;  // stream_ is this end's own
   std::shared_ptr<StripedStream> stream_ SHOAL_GUARDED_BY(mutex_);
-  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);  // of stream_; none: there is no line
+  std::vector<TcpSocket> sockets_ SHOAL_GUARDED_BY(mutex_);    // of stream_; none: there is no line
   LinkPath path_ SHOAL_GUARDED_BY(mutex_) = LinkPath::kRelay;  // of stream_
   std::uint64_t seen_changes_ SHOAL_GUARDED_BY(mutex_) = 0;    // of stream_, that are in those two
   TimePoint better_at_ SHOAL_GUARDED_BY(mutex_){};             // when a better way is tried

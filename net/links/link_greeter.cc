@@ -169,9 +169,9 @@ Status LinkGreeter::Match(const Caller& caller) {
     Status status = Compare(caller.hello, link->target());
     if (status.ok()) status = link->Show(caller.hello.membership());
     const bool first = caller.hello.stripe() == 0;
-    if (status.ok() && (first ? link->Attach(caller.stream, caller.hello_bytes)
-                              : link->Join(caller.stream, caller.hello_bytes,
-                                           caller.hello.moves()))) {
+    if (status.ok() &&
+        (first ? link->Attach(caller.stream, caller.hello_bytes)
+               : link->Join(caller.stream, caller.hello_bytes, caller.hello.moves()))) {
       return Status::Ok();
     }
     if (!status.ok()) found = status;

@@ -173,11 +173,11 @@ class StripedStreamTest : public testing::Test {
 
   // Of the end whose stripes `other` takes.
   StripedStream::DialStripe Dialer(const std::shared_ptr<User>* other) {
-    return [this, other](const std::vector<std::string>& addresses,
-                         std::shared_ptr<StreamSink> sink) {
-      dialled_.push_back(addresses);
-      return DialStripe(*other, std::move(sink));
-    };
+    return
+        [this, other](const std::vector<std::string>& addresses, std::shared_ptr<StreamSink> sink) {
+          dialled_.push_back(addresses);
+          return DialStripe(*other, std::move(sink));
+        };
   }
 
   std::shared_ptr<BulkStream> DialStripe(const std::shared_ptr<User>& other,
@@ -209,8 +209,7 @@ class StripedStreamTest : public testing::Test {
       if (test->refuse_) {
         stripe->Write(ChunkHead(header), nullptr, 0, 0);
       } else {
-        ASSERT_TRUE(
-            to->stream->Join(stripe, ChunkHead(header), chunk->header.hello().moves()));
+        ASSERT_TRUE(to->stream->Join(stripe, ChunkHead(header), chunk->header.hello().moves()));
       }
     }
     void OnWritten(BulkStream*) override {}
@@ -388,9 +387,8 @@ TEST_P(StripedStreamSeeds, MovesWithoutLosingAMessage) {
     wanted.push_back(i);
   }
   const auto move_at = [this](const std::shared_ptr<User>& user, int us) {
-    world_.At(world_.Now() + microseconds(us), [user] {
-      EXPECT_TRUE(user->stream->Move({}, {"better"}, std::chrono::seconds(5)));
-    });
+    world_.At(world_.Now() + microseconds(us),
+              [user] { EXPECT_TRUE(user->stream->Move({}, {"better"}, std::chrono::seconds(5))); });
   };
   const bool by_a = seed % 3 != 1, by_b = seed % 3 != 0;  // or both, a moment apart
   std::mt19937 random(seed);
