@@ -13,8 +13,10 @@ RELAY_PORT = 8783
 # From the invite that is pasted to the first micro-batch that counts.
 PASTE_TO_COUNT_S = 180
 # Lets nobody in who was not called.
-WALL = """table inet wall { chain in { type filter hook input priority filter; policy accept;
-  iifname "line" ct state new drop; }}"""
+WALL = """table ip wall {
+  chain own { type filter hook input priority filter; policy accept;
+    iifname "line" ct state new drop; }
+}"""
 
 
 class HomeTest(harness.SwarmTest):
@@ -153,11 +155,11 @@ class HomeTest(harness.SwarmTest):
         self.join(swarm, "p1", home)
         swarm.wait_step(3, 60)
         self.assertEqual(self.paths(swarm, "p0"), {"relay"})
-        public.run("nft", "delete", "table", "inet", "wall")
+        public.run("nft", "delete", "table", "ip", "wall")
         wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
                  "the link goes directly")
         self.relay.kill()  # and nothing goes through it
-        before = swarm.status()
+        before = swarm.status()["run"]
         after = swarm.wait_step(before["step"] + 50, 60)
         self.assertEqual(after["generation"], before["generation"])
         self.assertEqual(after["generation"], 1)
