@@ -236,6 +236,13 @@ ExitCode KickNow(Given* g) {
   return SwarmCommand(g->swarm, "kick", arguments);
 }
 
+void ReleaseOptions(CLI::App* release, Given* g) {
+  release->add_option("member", g->id, "Name, or begin of the key, of `shoal swarm members`")
+      ->required()
+      ->type_name("MEMBER");
+  OfRun(release, g);
+}
+
 // Who may take part.
 std::vector<Verb> DoorVerbs() {
   using enum ExitCode;
@@ -272,7 +279,16 @@ std::vector<Verb> DoorVerbs() {
            KickNow,
            "shoal swarm kick Ana --reason \"your results differ\" --dir ./run\n"
            "shoal swarm kick Ana --undo --dir ./run",
-           {kDaemonNotRunning}}};
+           {kDaemonNotRunning}},
+          {"swarm release",
+           "End a member's quarantine: it may have a stage again",
+           ReleaseOptions,
+           [](Given* g) {
+             return SwarmCommand(g->swarm, "release", {{"member", g->id}});
+           },
+           "shoal swarm release Ana --dir ./run",
+           {kDaemonNotRunning},
+           "In quarantine is whose results failed checks; `shoal swarm members` says which."}};
 }
 
 }  // namespace

@@ -66,6 +66,7 @@ constexpr StatusField kFields[] = {
     Text("members[].state", "State that the peer says it is in.").Label("state"),
     Flag("members[].connected", "Whether the peer is connected."),
     Flag("members[].wantsStage", "Whether the peer takes a stage if there is one."),
+    Text("members[].quarantine", "Why the peer gets no stage for a while; empty: it may have one."),
     Number("members[].pipeline", kNone, "Pipeline of the peer; -1: spare."),
     Number("members[].stage", kNone, "Stage of the peer; -1: spare."),
     Number("members[].lastHeardSeconds", kSeconds, "Time since the peer's last message."),

@@ -80,6 +80,8 @@ struct RunConfig {
   std::vector<std::string> etcd;  // where several schedulers keep the history; empty: one, RocksDB
   std::string etcd_prefix = "shoal/run";
   bool standing_invite = true;
+  // Results of a peer within an hour that fail a check, then it is in quarantine; 0: never.
+  std::uint32_t quarantine_after = 3;
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;

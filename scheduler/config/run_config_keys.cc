@@ -182,6 +182,9 @@ void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   keys->push_back({"scheduler", "standing_invite", &c->standing_invite, 0, 0, "",
                    "print an invite without limits at the start; false: it lets nobody in, and "
                    "shoal swarm invite makes invites that end"});
+  keys->push_back({"scheduler", "quarantine_after", &c->quarantine_after, 0, 1000, "",
+                   "a peer gets no stage for a while after so many of its results within an hour "
+                   "have failed a check; 0: never"});
 }
 
 // All schedulers have the same file, so it must say where peers find each of them.

@@ -61,17 +61,18 @@ std::string MembersJson(const InviteBook& book, const RunView& view, std::uint64
       const auto ago = static_cast<std::uint64_t>(1e3 * now->last_heard_s);
       if (ago < now_ms) seen = std::max(seen, now_ms - ago);
     }
-    members.push_back({{"peer", peer.ToHex()},
-                       {"name", connected ? now->name : member.name},
-                       {"invite", member.invite.ToHex()},
-                       {"inviteName", names[member.invite]},
-                       {"sinceUnixMs", OrNull(member.since_ms)},
-                       {"lastSeenUnixMs", OrNull(seen)},
-                       {"state", member.kicked ? "kicked"
-                                 : connected   ? now->state
-                                               : "gone"},
-                       {"connected", connected},
-                       {"reason", member.reason}});
+    members.push_back(
+        {{"peer", peer.ToHex()},
+         {"name", connected ? now->name : member.name},
+         {"invite", member.invite.ToHex()},
+         {"inviteName", names[member.invite]},
+         {"sinceUnixMs", OrNull(member.since_ms)},
+         {"lastSeenUnixMs", OrNull(seen)},
+         {"state", member.kicked ? "kicked"
+                   : connected   ? now->state
+                                 : "gone"},
+         {"connected", connected},
+         {"reason", member.kicked || now == nullptr ? member.reason : now->quarantine}});
   }
   return Text({{"schemaVersion", 1}, {"members", std::move(members)}});
 }

@@ -71,6 +71,7 @@ StatusList MembersValues(const RunView& view) {
                                    {"state", member.state},
                                    {"connected", member.connected},
                                    {"wantsStage", member.wants_stage},
+                                   {"quarantine", member.quarantine},
                                    {"pipeline", member.pipeline},
                                    {"stage", member.stage},
                                    {"lastHeardSeconds", member.last_heard_s},

@@ -131,6 +131,8 @@ class SchedulerServer {
                   const std::function<void(Result<net::CommandResult>)>& reply);
   void Revoke(const std::map<std::string, std::string>& arguments,
               const std::function<void(Result<net::CommandResult>)>& reply);
+  void Release(const std::map<std::string, std::string>& arguments,
+               const std::function<void(Result<net::CommandResult>)>& reply);
   void Kick(const std::map<std::string, std::string>& arguments,
             const std::function<void(Result<net::CommandResult>)>& reply);
   void KickOne(const PeerId& peer, const std::string& reason);

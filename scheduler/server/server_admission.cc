@@ -1,5 +1,6 @@
 // Who may join, as the server keeps and changes it: invites, members, who is removed.
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <utility>
@@ -127,6 +128,8 @@ bool SchedulerServer::CommandAtDoor(const std::string& name, const Arguments& ar
     Revoke(arguments, reply);
   } else if (name == "kick") {
     Kick(arguments, reply);
+  } else if (name == "release") {
+    Release(arguments, reply);
   } else {
     return false;
   }
@@ -208,6 +211,22 @@ void SchedulerServer::Kick(const Arguments& arguments,
   ReplyStored(
       {"removed " + label + "; undo it with: shoal swarm kick --undo " + found->ToShort(), ""},
       reply);
+}
+
+void SchedulerServer::Release(const Arguments& arguments,
+                              const std::function<void(Result<net::CommandResult>)>& reply) {
+  SHOAL_ASSERT_ON(*control_);
+  const std::string text = Argument(arguments, "member");
+  const auto found = door_->Read([&](const InviteBook& book) { return book.FindMember(text); });
+  if (!found.ok()) return reply(found.status());
+  const std::string label = "member " + found->ToShort();
+  const RunView view = state_->View(SystemClock().Now());
+  const bool held = std::ranges::any_of(view.members, [&](const MemberView& member) {
+    return member.peer == *found && !member.quarantine.empty();
+  });
+  if (!held) return reply(FailedPrecondition(label + " is not in quarantine"));
+  Feed(PeerReleased{*found});
+  reply(net::CommandResult{label + " may have a stage again", ""});
 }
 
 void SchedulerServer::KickOne(const PeerId& peer, const std::string& reason) {

@@ -213,7 +213,7 @@ void SchedulerServer::Command(const std::string& name,
   reply(InvalidArgument(
       "unknown command '" + name +
       "'; the scheduler knows start, pause, resume, export, invite, invites, revoke, "
-      "members, kick and stop"));
+      "members, kick, release and stop"));
 }
 
 void SchedulerServer::Order(AdminCommand::Kind kind,

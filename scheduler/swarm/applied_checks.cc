@@ -10,8 +10,13 @@ namespace shoal::scheduler {
 
 AppliedChecks::AppliedChecks(const RunConfig& config, const SwarmPlan& plan,
                              const RunHistory& history, Lifecycle* lifecycle,
-                             CheckpointUploads* uploads)
-    : config_(config), plan_(plan), history_(history), lifecycle_(*lifecycle), uploads_(*uploads) {}
+                             CheckpointUploads* uploads, MemberFaults* faults)
+    : config_(config),
+      plan_(plan),
+      history_(history),
+      lifecycle_(*lifecycle),
+      uploads_(*uploads),
+      faults_(*faults) {}
 
 void AppliedChecks::BeginGeneration() {
   consistency_.Reset();
@@ -64,7 +69,9 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   }
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
   const std::uint32_t repairs = CountRepairs(stage, verdict);
-  if (repairs > kWeightRepairsMax) {
+  if (faults_.quarantines()) {
+    last_difference_ += AddFaults(stage, verdict, what);
+  } else if (repairs > kWeightRepairsMax) {
     return lifecycle_.Hold(
         what + " from those that most peers of the stage hold, for the " + std::to_string(repairs) +
             "th time: its memory or processor computes something else. Let that peer leave, then "
@@ -78,7 +85,16 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   }
 }
 
-// The most that any of those was repaired, if it is to be now.
+std::string AppliedChecks::AddFaults(std::uint32_t stage, const WeightVerdict& verdict,
+                                     const std::string& cause) {
+  std::string all;
+  for (const std::uint32_t pipeline : verdict.differing) {
+    const Member* const member = plan_.At(pipeline, stage);
+    if (member != nullptr) all += faults_.AddFault(*member, cause);
+  }
+  return all;
+}
+
 std::uint32_t AppliedChecks::CountRepairs(std::uint32_t stage, const WeightVerdict& verdict) {
   std::uint32_t most = 0;
   for (const std::uint32_t pipeline : verdict.differing) {

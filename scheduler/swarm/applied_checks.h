@@ -16,6 +16,7 @@
 #include "scheduler/steps/consistency.h"
 #include "scheduler/swarm/checkpoint_uploads.h"
 #include "scheduler/swarm/lifecycle.h"
+#include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/swarm_plan.h"
 
@@ -25,7 +26,7 @@ class AppliedChecks {
  public:
   // All outlive it.
   AppliedChecks(const RunConfig& config, const SwarmPlan& plan, const RunHistory& history,
-                Lifecycle* lifecycle, CheckpointUploads* uploads);
+                Lifecycle* lifecycle, CheckpointUploads* uploads, MemberFaults* faults);
 
   void BeginGeneration();
   // A report of a member of the plan, while the run trains. Invalid argument: the report is of a
@@ -40,13 +41,18 @@ class AppliedChecks {
 
  private:
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
+  // The most that any of those was repaired, if it is to be now.
   std::uint32_t CountRepairs(std::uint32_t stage, const WeightVerdict& verdict);
+  // Faults of all of them; what that means for them.
+  std::string AddFaults(std::uint32_t stage, const WeightVerdict& verdict,
+                        const std::string& cause);
 
   const RunConfig& config_;
   const SwarmPlan& plan_;
   const RunHistory& history_;
   Lifecycle& lifecycle_;
   CheckpointUploads& uploads_;
+  MemberFaults& faults_;
   ConsistencyChecks consistency_;
   std::string last_difference_;
   std::set<PeerId> repairing_;               // take the majority's weights with the next plan

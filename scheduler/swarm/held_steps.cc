@@ -73,8 +73,8 @@ HeldSteps::Coverage HeldSteps::Covered() const {
     for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
       const Member* const member = plan_.At(p, s);
       const bool holds = Holds(member, p, s);
-      covered.all = covered.all && holds && member->wants_stage;
-      stays = stays || (holds && member->wants_stage);
+      covered.all = covered.all && holds && member->may_host();
+      stays = stays || (holds && member->may_host());
       any = any || (holds && member->save_error.empty());
     }
     covered.stays = covered.stays && stays;
@@ -225,7 +225,7 @@ std::vector<BoundPeer> HeldSteps::Holders() const {
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
-      if (!Holds(member, p, s) || !member->wants_stage) continue;
+      if (!Holds(member, p, s) || !member->may_host()) continue;
       holders.push_back({member->peer, s, p, true, member->joined});
     }
   }
@@ -370,7 +370,7 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   const std::uint64_t config = PlanConfigHash(config_, pipelines);
   for (const PeerId& host : hosts) {
     const Member* const member = members_.Find(host);
-    if (member == nullptr || !member->wants_stage || !Counts(*member, at.step)) return std::nullopt;
+    if (member == nullptr || !member->may_host() || !Counts(*member, at.step)) return std::nullopt;
     const control::v1::Held& held = member->held;
     if (!held.runs() || held.step() != at.step || held.planned() != at.planned ||
         held.config_hash() != config) {

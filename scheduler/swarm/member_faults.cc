@@ -4,20 +4,22 @@
 
 #include "common/log.h"
 #include "common/text.h"
+#include "common/units.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
 
-MemberFaults::MemberFaults(const Timeouts& timeouts, const Members& members,
-                           const RunHistory& history, const Reaction& reaction, SwarmPlan* plan,
-                           Lifecycle* lifecycle)
-    : timeouts_(timeouts),
-      members_(members),
+MemberFaults::MemberFaults(const RunConfig& config, Members* members, const RunHistory& history,
+                           const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle)
+    : config_(config),
+      timeouts_(TimeoutsOf(config.peer_timeout)),
+      members_(*members),
       history_(history),
       reaction_(reaction),
       plan_(*plan),
-      lifecycle_(*lifecycle) {}
+      lifecycle_(*lifecycle),
+      quarantine_(config.quarantine_after) {}
 
 void MemberFaults::OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed) {
   if (failed.generation() != history_.generation() || !member.placed()) return;
@@ -53,6 +55,40 @@ void MemberFaults::Replace(const Member& member, const std::string& cause) {
     lifecycle_.Interrupt(cause, {true, member.peer});
   }
   plan_.GiveUpPosition(member);
+}
+
+void MemberFaults::Misbehaved(const Member& member, const std::string& cause) {
+  Replace(member, cause + AddFault(member, cause));
+}
+
+std::string MemberFaults::AddFault(const Member& member, const std::string& cause) {
+  const auto lasts = quarantine_.Add(member.peer, cause, reaction_.now());
+  if (!lasts) return "";
+  Mark(members_.Find(member.peer));
+  SHOAL_LOG(kWarning, "scheduler", "member.quarantined", {"peer", member.LabelWithPosition()},
+            {"cause", cause}, {"minutes", *lasts / std::chrono::minutes(1)});
+  return "; it is in quarantine for " + FormatDuration(*lasts) +
+         ", or until: shoal swarm release " + member.peer.ToShort();
+}
+
+void MemberFaults::Mark(Member* member) {
+  if (member == nullptr) return;
+  member->quarantine = quarantine_.ReasonOf(member->peer, reaction_.now());
+}
+
+void MemberFaults::EndQuarantines() {
+  for (const auto& [peer, member] : members_.all()) {
+    if (member.quarantine.empty()) continue;
+    Mark(members_.Find(peer));
+    if (!member.quarantine.empty()) continue;
+    SHOAL_LOG(kInfo, "scheduler", "member.released", {"peer", member.Label()});
+  }
+}
+
+void MemberFaults::Release(const PeerId& peer) {
+  if (!quarantine_.Release(peer, reaction_.now())) return;
+  EndQuarantines();
+  replaced_.erase(peer);
 }
 
 void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken) {

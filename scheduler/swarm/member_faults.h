@@ -11,7 +11,9 @@
 
 #include "common/timeouts.h"
 #include "proto/control.pb.h"
+#include "scheduler/config/run_config.h"
 #include "scheduler/peers/complaints.h"
+#include "scheduler/peers/quarantine.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
@@ -22,13 +24,26 @@ namespace shoal::scheduler {
 class MemberFaults {
  public:
   // All outlive it. `reaction` is asked for the time only.
-  MemberFaults(const Timeouts& timeouts, const Members& members, const RunHistory& history,
+  MemberFaults(const RunConfig& config, Members* members, const RunHistory& history,
                const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle);
 
   void OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed);
   void OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken);
   // Ends the generation: a spare, if there is one, takes the member's position.
   void Replace(const Member& member, const std::string& cause);
+  // The same: what the member sent cannot be right. Who does that again and again gets no stage for
+  // a while.
+  void Misbehaved(const Member& member, const std::string& cause);
+  // Puts a member into quarantine if this fault of it was one too many; says so, or nothing. The
+  // generation goes on.
+  std::string AddFault(const Member& member, const std::string& cause);
+  bool quarantines() const { return config_.quarantine_after > 0; }
+  // A member is here: whether it is in quarantine is remembered.
+  void OnHello(const PeerId& peer) { Mark(members_.Find(peer)); }
+  // Who has been in quarantine for long enough may have a stage again.
+  void EndQuarantines();
+  // By order.
+  void Release(const PeerId& peer);
   // A complaint was not believed, but the step does not end either: something is broken. A step
   // may take four times as long as usual, or as the table of timeouts says.
   void EndDoubtfulStep(double usual_step_seconds);
@@ -53,9 +68,11 @@ class MemberFaults {
   bool AllRefuse() const;
   void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
+  void Mark(Member* member);
 
+  const RunConfig& config_;
   const Timeouts timeouts_;
-  const Members& members_;
+  Members& members_;
   const RunHistory& history_;
   const Reaction& reaction_;
   SwarmPlan& plan_;
@@ -63,6 +80,7 @@ class MemberFaults {
   std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
   std::set<PeerId> replaced_;  // who lost its position since the last checkpoint
   ComplaintBook complaints_;
+  Quarantine quarantine_;
   std::optional<Doubt> doubt_;
   struct Complaint {
     PeerId by, of;

@@ -32,6 +32,7 @@ struct Member {
   LineRate line;
   bool wants_stage = true;
   std::string going;               // why it hands its stage over
+  std::string quarantine;          // why it gets no stage; empty: it may
   std::string save_error;          // of its last checkpoint; empty: it was saved
   std::uint32_t saves_failed = 0;  // in a row
   bool connected = false;
@@ -53,8 +54,10 @@ struct Member {
   control::v1::Held held;  // as its hello, or the end of a generation says; generation 0: nothing
 
   bool placed() const { return stage >= 0; }
-  // May be given a stage now.
-  bool candidate() const { return connected && wants_stage; }
+  // May have a stage, or keep it.
+  bool may_host() const { return wants_stage && quarantine.empty(); }
+  // May be given one now.
+  bool candidate() const { return connected && may_host(); }
   // "anna (1f00a2b3)".
   std::string Label() const;
   // "peer anna (1f00a2b3) of stage 1, pipeline 0", or "... (spare)".

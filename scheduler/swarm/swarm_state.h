@@ -50,6 +50,10 @@ struct PeerKicked {
   PeerId peer;
   std::string reason;
 };
+// The organiser ends a peer's quarantine.
+struct PeerReleased {
+  PeerId peer;
+};
 // Of these (raw hashes) the server has no whole copy any more, and cannot make one.
 struct ArtefactsLost {
   std::vector<std::string> hashes;
@@ -60,7 +64,7 @@ struct ArtefactHere {
 };
 struct Tick {};  // at least every 500 ms
 using Event = std::variant<PeerConnected, PeerMessageReceived, PeerDisconnected, AdminCommand,
-                           PeerKicked, ArtefactsLost, ArtefactHere, Tick>;
+                           PeerKicked, PeerReleased, ArtefactsLost, ArtefactHere, Tick>;
 
 // ---- actions ----
 struct SendTo {
@@ -92,6 +96,7 @@ struct MemberView {
   std::string name, device, address, state;
   bool connected = false;
   bool wants_stage = true;
+  std::string quarantine;                  // why it is there; empty: it is not
   std::int32_t pipeline = -1, stage = -1;  // -1: spare
   double last_heard_s = 0;                 // ago
   std::string status_json;                 // its last heartbeat's

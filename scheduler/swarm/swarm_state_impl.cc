@@ -38,13 +38,13 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
       membership_(config_, &journal_, &members_, &plan_, &lifecycle_, newcomers_.possible(),
                   &reaction_),
-      faults_(TimeoutsOf(config_.peer_timeout), members_, history_, reaction_, &plan_, &lifecycle_),
+      faults_(config_, &members_, history_, reaction_, &plan_, &lifecycle_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, initial_, &members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, history_, &lifecycle_, &uploads_, reaction_),
       held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, newcomers_.possible(),
             &reaction_),
-      applied_(config_, plan_, history_, &lifecycle_, &uploads_),
+      applied_(config_, plan_, history_, &lifecycle_, &uploads_, &faults_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
       broken_(config_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
@@ -102,6 +102,7 @@ void SwarmStateImpl::On(const Tick&) {
   uploads_.OnTick();
   newcomers_.Look();
   faults_.EndDoubtfulStep(steps_.times().seconds());
+  faults_.EndQuarantines();
 }
 
 void SwarmStateImpl::OrderResume() {
@@ -120,6 +121,7 @@ void SwarmStateImpl::OrderResume() {
 void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& hello) {
   const Member* const member = membership_.Admit(connection, hello);
   if (member == nullptr) return;
+  faults_.OnHello(member->peer);
   Welcome(*member);
   if (lifecycle_.active() && member->placed() && !member->wants_stage) {
     const std::string cause = "lost " + member->LabelWithPosition() + ": its owner paused it";
@@ -191,9 +193,10 @@ void SwarmStateImpl::OnApplied(const Member& member, const control::v1::Applied&
     if (verdict->in_step) {
       OnInStep(*verdict->shadow);
     } else {
-      faults_.Replace(*verdict->shadow, verdict->shadow->LabelWithPosition() +
-                                            " got its stage from its group, but computes something "
-                                            "else with it");
+      faults_.Misbehaved(*verdict->shadow,
+                         verdict->shadow->LabelWithPosition() +
+                             " got its stage from its group, but computes something "
+                             "else with it");
     }
   }
 }

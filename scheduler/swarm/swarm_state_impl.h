@@ -63,6 +63,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const PeerDisconnected& event) { membership_.OnDisconnected(event); }
   void On(const AdminCommand& event);
   void On(const PeerKicked& event) { membership_.OnKicked(event); }
+  void On(const PeerReleased& event) { faults_.Release(event.peer); }
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
   void On(const ArtefactHere& event);

@@ -38,9 +38,14 @@ std::string SwarmView::WaitingFor() const {
   constexpr int kNamed = 4;
   int named = 0;
   for (const Member* member : of_.plan.Hosts()) {
-    if (member->connected && member->wants_stage) continue;
+    if (member->candidate()) continue;
     if (++named > kNamed) continue;
     text += (named == 1 ? ", missing: " : ", ") + member->LabelWithPosition();
+  }
+  named = 0;
+  for (const auto& [peer, member] : of_.members.all()) {
+    if (member.quarantine.empty() || ++named > kNamed) continue;
+    text += (named == 1 ? ", in quarantine: " : ", ") + member.Label();
   }
   return text;
 }
@@ -165,7 +170,10 @@ RunView SwarmView::At(TimePoint now) const {
     shown.name = member.name;
     shown.device = member.device;
     shown.address = member.address;
-    shown.state = member.connected ? member.state : "away";
+    shown.quarantine = member.quarantine;
+    shown.state = !member.connected            ? "away"
+                  : !member.quarantine.empty() ? "quarantine"
+                                               : member.state;
     shown.connected = member.connected;
     shown.wants_stage = member.wants_stage;
     shown.pipeline = member.pipeline;

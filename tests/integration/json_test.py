@@ -10,6 +10,7 @@ from swarm import Swarm
 # Verbs that change something; what they print with --json has tests of their own.
 NO_READS = {"demo", "chaos", "prepare", "convert", "bench churn", "swarm start", "swarm pause",
             "swarm resume", "swarm stop", "swarm export", "swarm revoke", "swarm kick",
+            "swarm release",
             "store compact", "store drop"}
 # tests/integration/chat_test.py reads these.
 OF_MODELS = {"eval", "try", "chat"}

@@ -91,6 +91,7 @@ class SimSwarm {
   void CutOff(std::size_t index);
   void Say(std::size_t index, control::v1::PeerMessage message);  // now, in order
   void Order(AdminCommand::Kind kind);
+  void Release(std::size_t index) { Feed(PeerReleased{Peer(index).id}); }
   void Lose(const std::vector<std::string>& hashes) {
     for (const std::string& hash : hashes) here_.erase(hash);
     Feed(ArtefactsLost{hashes});

@@ -348,8 +348,21 @@ TEST(SwarmFaultsTest, ACheckpointOfWeightsThatDifferIsNotTaken) {
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
-TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainHoldsTheRun) {
-  SimSwarm swarm(ConfigOfThree(), 37);
+TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainGoesIntoQuarantine) {
+  SimSwarm swarm(ConfigOfThree(), 39);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  const std::size_t odd = PeerAt(&swarm, 6, 1, 1);
+  FlipABit(&swarm.Peer(odd), 0, 100);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_EQ(swarm.Peer(odd).stage, -1);
+  EXPECT_THAT(swarm.View().last_difference, HasSubstr("shoal swarm release"));
+}
+
+TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainHoldsTheRunWithoutQuarantine) {
+  RunConfig config = ConfigOfThree();
+  config.quarantine_after = 0;
+  SimSwarm swarm(config, 37);
   for (int i = 0; i < 6; ++i) swarm.AddPeer();
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
   const std::size_t odd = PeerAt(&swarm, 6, 1, 1);

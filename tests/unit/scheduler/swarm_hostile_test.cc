@@ -266,6 +266,62 @@ TEST(SwarmHostileTest, LossesThatCannotBeAreRefusedAndNamed) {
   }
 }
 
+// A stage of two is its own; there is no spare.
+struct LonelyLiar {
+  explicit LonelyLiar(unsigned seed) : swarm(SimConfig(2, 1), seed) {
+    for (int i = 0; i < 2; ++i) swarm.AddPeer();
+    EXPECT_TRUE(swarm.RunUntilState(RunState::kTraining));
+    liar = PeerAt(&swarm, 2, 0, 1);
+    swarm.Peer(liar).filter = [](PeerMessage* message) {
+      if (message->has_step_ready()) message->mutable_step_ready()->set_loss_sum(-50);
+      return true;
+    };
+    EXPECT_TRUE(swarm.RunUntil([this] { return View().state == "quarantine"; }));
+  }
+  MemberView View() {
+    for (const MemberView& member : swarm.View().members) {
+      if (member.peer == swarm.Peer(liar).id) return member;
+    }
+    return {};
+  }
+
+  SimSwarm swarm;
+  std::size_t liar = 0;
+};
+
+TEST(SwarmHostileTest, WhoLiesAgainAndAgainGoesIntoQuarantineForAWhile) {
+  LonelyLiar test(240);
+  EXPECT_EQ(test.swarm.View().refused_values, 3u);
+  EXPECT_THAT(test.View().quarantine, HasSubstr("reports a loss of -50"));
+  EXPECT_THAT(test.swarm.View().reason, HasSubstr("it is in quarantine for 30 min"));
+  EXPECT_THAT(test.swarm.View().reason,
+              HasSubstr("waiting for 1 more peer (1 of 2 are here), missing: peer "));
+  EXPECT_THAT(test.swarm.View().reason,
+              HasSubstr("in quarantine: " + test.swarm.Peer(test.liar).name));
+  test.swarm.RunFor(std::chrono::minutes(25));
+  EXPECT_EQ(test.swarm.View().generation, 3u);
+  EXPECT_TRUE(test.swarm.RunUntil([&] { return test.swarm.View().generation == 4; },
+                                  std::chrono::minutes(10)));
+  EXPECT_EQ(test.View().quarantine, "");
+  // It did not learn: twice as long.
+  ASSERT_TRUE(test.swarm.RunUntil([&] { return test.View().state == "quarantine"; }));
+  EXPECT_EQ(test.swarm.View().refused_values, 6u);
+  EXPECT_THAT(test.swarm.View().reason, HasSubstr("it is in quarantine for 1 h"));
+}
+
+TEST(SwarmHostileTest, WhoComesBackIsStillInQuarantineAndTheOrganiserMayEndIt) {
+  LonelyLiar test(241);
+  test.swarm.Kill(test.liar);
+  test.swarm.RunFor(std::chrono::minutes(15));  // it is forgotten as a member
+  test.swarm.Connect(test.liar);
+  test.swarm.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(test.View().state, "quarantine");
+  test.swarm.Peer(test.liar).filter = nullptr;
+  test.swarm.Release(test.liar);
+  EXPECT_EQ(test.View().quarantine, "");
+  EXPECT_TRUE(test.swarm.RunUntilState(RunState::kFinished)) << test.swarm.View().reason;
+}
+
 TEST(SwarmHostileTest, ALossFarAboveTheRunsAndTheOtherPipelinesIsRefused) {
   for (const bool all : {false, true}) {
     SimSwarm swarm(LongConfig(2, 2), 223);

@@ -125,15 +125,14 @@ struct SwarmParts : Lifecycle::Owner {
   Lifecycle lifecycle{config, &journal, reaction, this};
   Membership membership{config, &journal, &members, &plan, &lifecycle, false, &reaction};
   Newcomers newcomers{config, initial, &members, &plan, &lifecycle, &reaction};
-  MemberFaults faults{
-      TimeoutsOf(config.peer_timeout), members, history, reaction, &plan, &lifecycle};
+  MemberFaults faults{config, &members, history, reaction, &plan, &lifecycle};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config,   initial,    &members, plan,
                             &journal, &lifecycle, &faults,  &reaction};
   ClosingCheckpoint closing{config, initial, plan, history, &lifecycle, &uploads, reaction};
   HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, false, &reaction};
   double step_seconds = 1;
-  AppliedChecks applied{config, plan, history, &lifecycle, &uploads};
+  AppliedChecks applied{config, plan, history, &lifecycle, &uploads, &faults};
   TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};
   SwarmView view{{config, history, members, plan, lifecycle, newcomers, faults, artefacts, uploads,
                   applied, steps}};
