@@ -29,24 +29,28 @@ class HomeTest(harness.SwarmTest):
         self.relay = None
 
     def start_relay(self):
+        address = self.outside.address
+        any_address = "[::]" if ":" in address else "0.0.0.0"
         self.relay = Daemon("shoal-relay",
-                            ["--dir", self.folder / "relay", "--listen", f"0.0.0.0:{RELAY_PORT}",
-                             "--advertise", self.outside.address, "--status-listen", "off"],
+                            ["--dir", self.folder / "relay", "--listen",
+                             f"{any_address}:{RELAY_PORT}", "--advertise", address,
+                             "--status-listen", "off"],
                             self.folder / "relay.log", self.outside.prefix)
         self.stack.callback(self.relay.kill)
         secret = self.folder / "relay/relay_secret"
         wait_for(secret.exists, 20, "the relay has a secret")
-        return f"{secret.read_text().strip()}@{self.outside.address}:{RELAY_PORT}"
+        host = f"[{address}]" if ":" in address else address
+        return f"{secret.read_text().strip()}@{host}:{RELAY_PORT}"
 
-    def swarm(self, organiser, relay, **options):
-        network = {"listen": "0.0.0.0:8781", "advertise": [organiser.address], "relays": [relay]}
+    def swarm(self, organiser, relay, listen="0.0.0.0:8781", **options):
+        network = {"listen": listen, "advertise": [organiser.address], "relays": [relay]}
         swarm = self.stack.enter_context(Swarm(self.folder / "s", prefix=organiser.prefix,
                                                network=network, **options))
         swarm.start_scheduler()
         return swarm
 
-    def join(self, swarm, name, machine):
-        return swarm.start_peer(name, listen="0.0.0.0:0", advertise=machine.address,
+    def join(self, swarm, name, machine, listen="0.0.0.0:0"):
+        return swarm.start_peer(name, listen=listen, advertise=machine.address,
                                 prefix=machine.prefix)
 
     def paths(self, swarm, name):
@@ -164,6 +168,23 @@ class HomeTest(harness.SwarmTest):
         self.assertEqual(after["generation"], before["generation"])
         self.assertEqual(after["generation"], 1)
         swarm.check_alive()
+
+    def test_without_ipv4(self):
+        self.outside = self.internet.machine("r", ipv6=True)
+        organiser, first, second = (self.internet.machine(label, ipv6=True) for label in "opq")
+        for machine in (first, second):
+            machine.run("nft", WALL.replace("table ip", "table ip6").replace(
+                "    iifname", "    meta l4proto ipv6-icmp accept\n    iifname"))
+        swarm = self.swarm(organiser, self.start_relay(), listen="[::]:8781", stages=2,
+                           pipelines=1, steps=100_000, micro_batches=4, rows=2)
+        self.join(swarm, "p0", first, listen="[::]:0")
+        self.join(swarm, "p1", second, listen="[::]:0")
+        swarm.wait_step(3, 60)
+        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        first.run("nft", "delete", "table", "ip6", "wall")
+        wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
+                 "the link goes directly")
+        swarm.wait_step(swarm.status()["run"]["step"] + 20, 60)
 
     def test_a_port_that_a_router_leads_here_is_used(self):
         organiser = self.internet.machine("o")

@@ -272,22 +272,23 @@ class Internet:
     def __exit__(self, *_):
         self.stack.close()
 
-    def plug(self, namespace, device, number):
+    def plug(self, namespace, device, number, ipv6=False):
         port = f"port{number}"
         ip("link", "add", device, "netns", namespace.name, "type", "veth", "peer", "name", port,
            "netns", self.hub.name)
         master = [] if self.rtt_ms > 0 else ["master", "bridge"]
         self.hub.run("ip", "link", "set", port, "up", *master)
         self.ports.append(port)
-        namespace.run("ip", "address", "add", f"203.0.113.{number}/24", "dev", device)
+        address = [f"2001:db8::{number:x}/64", "nodad"] if ipv6 else [f"203.0.113.{number}/24"]
+        namespace.run("ip", "address", "add", *address, "dev", device)
         namespace.run("ip", "link", "set", device, "up")
 
-    def machine(self, label):
-        """A machine with a public address, `.address`."""
+    def machine(self, label, ipv6=False):
+        """A machine with a public address, `.address`, of one kind."""
         machine = self.stack.enter_context(Namespace(label))
         number = next(self.numbers)
-        self.plug(machine, "line", number)
-        machine.address = f"203.0.113.{number}"
+        self.plug(machine, "line", number, ipv6)
+        machine.address = f"2001:db8::{number:x}" if ipv6 else f"203.0.113.{number}"
         return machine
 
     def home(self, label, machines=1, up="20mbit", down="100mbit", symmetric=False):
