@@ -138,8 +138,9 @@ class MonitoringTest(harness.SwarmTest):
                       data=harness.data(32, 10_000), network={"relays": [line]})
         swarm.sections["checkpoint"] = {"store": f"file://{self.folder}/store"}
         self.enterContext(swarm)
-        swarm.start(None, "--budget", "100GB/month")
+        swarm.start()
         swarm.wait_step(20)
+        run("shoal", "set", "--dir", swarm.peer_folder("p0"), "budget=100GB/month")
         addresses = {"shoal-scheduler": [swarm.address()], "shoal-relay": [relay],
                      "shoal-peer": [swarm.address(name) for name in swarm.peers]}
         jobs = {job["job_name"] for job in load("prometheus/prometheus.yaml")["scrape_configs"]}

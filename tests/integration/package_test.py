@@ -170,6 +170,27 @@ class ArchiveTest(unittest.TestCase):
         self.assertLess({"libtorch_cpu.so", "libgomp.so.1", "libstdc++.so.6", "libgcc_s.so.1",
                          "libgrpc++.so.1.51", "libssl.so.3"}, carried)
 
+    @unittest.skipUnless(harness.is_root(), "only root changes roots")
+    def test_a_swarm_trains_where_there_is_nothing_but_glibc(self):
+        machine = self.folder / "machine"
+        for name in ("proc", "dev", "tmp", "opt"):
+            (machine / name).mkdir(parents=True)
+        output("cp", "-al", self.root, machine / "opt/shoal")
+        for program in self.programs:
+            for path in re.findall(r"(?m)(?:^\s*|=> )(/.*) \(", output("ldd", program, env={})):
+                place = machine / path[1:]
+                if str(self.root) not in path and not place.exists():
+                    place.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(path, place)
+        script = ('mount --bind /proc "$1/proc" && mount --bind /dev "$1/dev" && '
+                  'exec chroot "$1" /opt/shoal/bin/shoal demo --steps 4 --pipelines 1 --json')
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", machine],
+                              capture_output=True, text=True, check=False, timeout=240,
+                              env={"PATH": os.environ["PATH"]},
+                              preexec_fn=harness.die_with_parent)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"schemaVersion"', done.stdout)
+
     def test_says_which_glibc_it_needs(self):
         needed = set()
         for path in [*self.programs, *(self.root / "lib/shoal").iterdir()]:
