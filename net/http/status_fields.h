@@ -21,8 +21,8 @@ enum class FieldKind : std::uint8_t { kObject, kText, kNumber, kFlag, kForeign }
 enum class FieldUnit : std::uint8_t { kNone, kBytes, kMilliseconds, kSeconds, kBitsPerSecond };
 
 // A metric that a field fills, in base units; a counter if its name ends in _total. Null fields
-// have none. A text fills a metric ..._info as a label; one of listed values as 1 among 0; else the
-// metric is 1 while there is a text.
+// have none. A flag is 1 or 0. A text fills a metric ..._info as a label; one of listed values as 1
+// among 0; else the metric is 1 while there is a text.
 struct FieldMetric {
   const char* name = nullptr;
   std::string_view labels = {};  // constant ones, "kind=activation", behind those of the lists

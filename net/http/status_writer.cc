@@ -161,6 +161,8 @@ class MetricWriter {
               With(labels, std::string(node.name) + "=" + std::string(one)));
         }
       }
+    } else if (const auto* flag = std::get_if<bool>(&value.value)) {
+      Put(field, metric, *flag ? 1 : 0, labels);
     } else if (const auto* count = std::get_if<std::uint64_t>(&value.value)) {
       Put(field, metric, static_cast<double>(*count), labels);
     } else if (const auto* number = std::get_if<double>(&value.value)) {

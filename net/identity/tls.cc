@@ -10,6 +10,7 @@
 #include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
 #include "net/identity/join_ticket.h"
@@ -43,9 +44,8 @@ class KeyVerifier final : public tls::ExternalCertificateVerifier {
   const Admission admission_;
 };
 
-std::shared_ptr<tls::CertificateProviderInterface> OwnCertificate(const Identity& identity) {
-  return std::make_shared<tls::StaticDataCertificateProvider>(
-      std::vector<tls::IdentityKeyCertPair>{{identity.private_key_pem, identity.certificate_pem}});
+std::vector<tls::IdentityKeyCertPair> OwnPair(const Identity& identity) {
+  return {{identity.private_key_pem, identity.certificate_pem}};
 }
 
 Result<std::string> CertificateOf(const grpc::AuthContext* context) {
@@ -58,7 +58,8 @@ Result<std::string> CertificateOf(const grpc::AuthContext* context) {
 }  // namespace
 
 std::shared_ptr<grpc::ServerCredentials> ServerTls(const Identity& identity, Admission admission) {
-  tls::TlsServerCredentialsOptions options(OwnCertificate(identity));
+  tls::TlsServerCredentialsOptions options(
+      std::make_shared<tls::StaticDataCertificateProvider>(OwnPair(identity)));
   options.watch_identity_key_cert_pairs();
   options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
   options.set_certificate_verifier(
@@ -79,7 +80,10 @@ std::shared_ptr<grpc::ChannelCredentials> ClientTls(const Identity& identity,
     return Status::Ok();
   };
   tls::TlsChannelCredentialsOptions options;
-  options.set_certificate_provider(OwnCertificate(identity));
+  // Nobody asks for the root, but without one gRPC wants those of the machine, which may have none.
+  options.set_certificate_provider(std::make_shared<tls::StaticDataCertificateProvider>(
+      identity.certificate_pem, OwnPair(identity)));
+  options.watch_root_certs();
   options.watch_identity_key_cert_pairs();
   options.set_verify_server_certs(false);
   options.set_check_call_host(false);

@@ -242,5 +242,14 @@ TEST(StatusWriter, MetricsHaveTheLabelsOfTheirLists) {
   EXPECT_THAT(text, HasSubstr("shoal_delta_store_trouble 1\n"));
 }
 
+TEST(StatusWriter, FlagsAreMetricsToo) {
+  const StatusObject there = {{"relay", "a:1"}, {"registered", true}};
+  const StatusObject gone = {{"relay", "b:2"}, {"registered", false}};
+  MetricFamilies metrics;
+  AddMetrics(PeerStatusTree(), {{"relays", StatusList{there, gone}}}, &metrics);
+  EXPECT_THAT(metrics.Text(), HasSubstr("shoal_relay_registered{relay=\"a:1\"} 1\n"
+                                        "shoal_relay_registered{relay=\"b:2\"} 0\n"));
+}
+
 }  // namespace
 }  // namespace shoal::net
