@@ -230,6 +230,9 @@ Result<std::string> SwarmView(const std::string& status_json) {
     if (!Text(run, "lastSkipped").empty()) text += "; " + Text(run, "lastSkipped");
     text += "\n";
   }
+  if (const std::string failure = Text(At(json, "logs"), "lastFailure"); !failure.empty()) {
+    text += "  " + Yellow("warning") + ": a log is not written; it tries again: " + failure + "\n";
+  }
   std::vector<std::pair<std::string, const Json*>> statuses;
   const std::vector<std::string> names = MemberNames(json);
   for (const Json& member : List(json, "members")) {

@@ -131,6 +131,12 @@ constexpr StatusField kFields[] = {
         .Metric("shoal_checkpoint_store_failures_total"),
     Text("checkpointStore.lastFailure", "Why the last try failed; empty: it did not."),
 
+    Object("logs", "Logs for trackers, log_to of run.toml."),
+    Text("logs.targets[]", "Log that is written: tensorboard:FOLDER or jsonl:FILE."),
+    Number("logs.failures", kNone, "Writes to logs that failed.")
+        .Metric("shoal_log_failures_total"),
+    Text("logs.lastFailure", "Why the last write to a log failed; empty: it did not."),
+
     Object("traffic", "Bytes between scheduler and peers."),
     Number("traffic.sentWireBytes", kBytes, "Wire bytes sent to peers.")
         .Metric("shoal_control_sent_bytes_total"),

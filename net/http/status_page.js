@@ -76,7 +76,7 @@ function normalise(s) {
     return {both: false, title: s.run.name, state: s.run.state, reason: s.run.reason, step: s.run.step,
             steps: s.run.steps, skipped: s.run.skippedSteps, lastSkipped: s.run.lastSkipped,
             loss: s.run.loss, losses: list(s.run.losses), heldOut: pairs(s.run.heldOut),
-            checkpoint: s.run.checkpointStep, store: s.checkpointStore || {},
+            checkpoint: s.run.checkpointStep, store: s.checkpointStore || {}, logs: s.logs || {},
             speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
@@ -316,7 +316,9 @@ function showHealth(v) {
   const failure = (v.store || {}).lastFailure;
   const unstored = failure
     ? [el("p", {}, el("b", {}, "checkpoints are not copied to the store; it tries again: "), failure)] : [];
-  show("health", ...skipped, ...unstored, ...[...names].map(([text, who]) =>
+  const unlogged = (v.logs || {}).lastFailure
+    ? [el("p", {}, el("b", {}, "a log is not written; it tries again: "), v.logs.lastFailure)] : [];
+  show("health", ...skipped, ...unstored, ...unlogged, ...[...names].map(([text, who]) =>
     el("p", {}, el("b", {}, v.both ? "" : who.join(", ") + ": "), text)));
 }
 function showKinds(sum) {

@@ -38,6 +38,7 @@ struct RunConfig {
   std::uint64_t evaluate_every = 100;     // steps; 0: never (steps/evaluation_rows.h)
   std::uint64_t evaluate_rows = 0;        // 0: as many as a step trains
   bool auto_start = true;                 // start as soon as enough peers are there
+  std::vector<std::string> log_to;        // config/log_target.h: what trackers read
   // [model]
   std::string base = "source";  // format of what adapters leave as it is: source | WeightFormat
   // [adapter]

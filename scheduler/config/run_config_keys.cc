@@ -10,6 +10,7 @@
 #include "net/relay/relay_address.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/replica_method.h"
+#include "scheduler/config/log_target.h"
 #include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
@@ -85,6 +86,9 @@ void AddRunKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
       "validation rows of a measurement; 0: as many as a step trains");
   add("auto_start", &c->auto_start, 0, 0, "",
       "start with enough peers; false: wait for shoal swarm start");
+  add("log_to", &c->log_to, 0, 0, "",
+      "where losses, rates and events are written for trackers: tensorboard:FOLDER, jsonl:FILE; "
+      "empty: nowhere");
 }
 
 void AddAdapterKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
@@ -226,6 +230,21 @@ Status CheckStore(const RunConfig& c) {
       .WithContext("[checkpoint] endpoint, region");
 }
 
+Status CheckLogs(const RunConfig& c) {
+  if (c.log_to.size() > kLogTargetsMax) {
+    return InvalidArgument("log_to names more than " + std::to_string(kLogTargetsMax) + " logs");
+  }
+  std::vector<std::string> seen;
+  for (const std::string& text : c.log_to) {
+    SHOAL_RETURN_IF_ERROR(ParseLogTarget(text).status().WithContext("log_to"));
+    if (std::find(seen.begin(), seen.end(), text) != seen.end()) {
+      return InvalidArgument("log_to names \"" + text + "\" twice");
+    }
+    seen.push_back(text);
+  }
+  return Status::Ok();
+}
+
 }  // namespace
 
 std::vector<RunConfigKey> RunConfigKeys(RunConfig* config) {
@@ -306,6 +325,7 @@ Status CheckRunConfig(const RunConfig& c) {
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
   SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
+  SHOAL_RETURN_IF_ERROR(CheckLogs(c));
   SHOAL_RETURN_IF_ERROR(CheckStore(c));
   SHOAL_RETURN_IF_ERROR(CheckSchedulers(c));
   for (const auto& [key, text] :

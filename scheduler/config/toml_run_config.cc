@@ -11,6 +11,7 @@
 #include "common/command_line/spelling.h"
 #include "common/file.h"
 #include "common/nesting.h"
+#include "scheduler/config/log_target.h"
 #include "scheduler/config/run_config_keys.h"
 
 namespace shoal::scheduler {
@@ -280,6 +281,11 @@ Result<RunConfig> ReadRunConfig(const std::string& path) {
   Resolve(path, &config.model);
   Resolve(path, &config.data);
   Resolve(path, &config.directory);
+  for (std::string& log : config.log_to) {
+    SHOAL_ASSIGN_OR_RETURN(LogTarget target, ParseLogTarget(log));
+    Resolve(path, &target.path);
+    log = target.ToString();
+  }
   return config;
 }
 

@@ -9,6 +9,8 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -40,6 +42,7 @@ namespace {
 
 struct Flags {
   std::string config, directory, listen, log_level = "info", port_file;
+  std::vector<std::string> log_to;
   std::string link = "100mbit", step = "30s", memory;
   bool print_config = false, print_size = false, print_replica = false;
   bool forget_history = false, without_weights = false;
@@ -92,6 +95,19 @@ void AddRestore(CLI::App* app, Flags* flags) {
       ->needs(restore);
 }
 
+void AddLogs(CLI::App* app, Flags* flags) {
+  app->add_option("--log-to", flags->log_to,
+                  "Write losses, rates and events there, instead of run.log_to: "
+                  "tensorboard:FOLDER or jsonl:FILE; may be given several times")
+      ->type_name("LOG")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app->add_option("--log-level", flags->log_level,
+                  "Level of the log: trace, debug, info, warning, error or off")
+      ->type_name("LEVEL")
+      ->capture_default_str();
+}
+
 // Nothing: go on. Otherwise the exit code of the program.
 std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
   CLI::App app("Serves a run of shoal: who takes part, which micro-batches count, checkpoints.",
@@ -103,10 +119,7 @@ std::optional<ExitCode> ReadFlags(int argc, char** argv, Flags* flags) {
       ->type_name(kFolderValue);
   app.add_option("--listen", flags->listen, "host:port for peers, instead of network.listen")
       ->type_name("HOST:PORT");
-  app.add_option("--log-level", flags->log_level,
-                 "Level of the log: trace, debug, info, warning, error or off")
-      ->type_name("LEVEL")
-      ->capture_default_str();
+  AddLogs(&app, flags);
   app.add_option("--port-file", flags->port_file, "File to write the port for peers to")
       ->type_name(kFileValue);
   app.add_flag("--print-config", flags->print_config, "Print the effective settings, then end");
@@ -166,6 +179,7 @@ Result<RunConfig> EffectiveConfig(const Flags& flags) {
   }
   if (!flags.directory.empty()) config.directory = flags.directory;
   if (!flags.listen.empty()) config.listen = flags.listen;
+  if (!flags.log_to.empty()) config.log_to = flags.log_to;
   config.without_weights = flags.without_weights;
   SHOAL_RETURN_IF_ERROR(CheckRunConfig(config));
   return config;

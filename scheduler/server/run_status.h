@@ -11,6 +11,7 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/mirror/mirror_state.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "scheduler/tracking/tracker_view.h"
 
 namespace shoal::scheduler {
 
@@ -21,6 +22,7 @@ struct ServerView {
   net::ControlStats control;
   std::uint64_t content_bytes = 0;
   MirrorView mirror;
+  TrackerView logs;
   double uptime_s = 0;
 };
 

@@ -86,6 +86,7 @@ SchedulerServer::~SchedulerServer() {
       local_.reset();
       peers_.reset();
       if (mirror_) mirror_->Stop();
+      if (tracker_) tracker_->Stop([this] { return Traffic(); });
     });
   }
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the
@@ -219,6 +220,7 @@ Status SchedulerServer::Listen() {
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
+  SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();
   SHOAL_RETURN_IF_ERROR(ListenForPeers());
 

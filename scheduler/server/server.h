@@ -34,6 +34,7 @@
 #include "scheduler/server/run_store.h"
 #include "scheduler/server/store_access.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "scheduler/tracking/run_tracker.h"
 #include "storage/checkpoints/event_log.h"
 #include "storage/files/content_store.h"
 
@@ -115,6 +116,10 @@ class SchedulerServer {
   void Mirror();
   void Release(const CheckpointCopy& copy);
   void TickAgain();
+  // ---- server_tracking.cc ----
+  Status OpenTracker();  // Thread: main
+  void Track(const StepApplied& step);
+  std::vector<MemberTraffic> Traffic() const;
   ServerView MakeServerView() const;
   std::string MakeStatusJson() const;
   net::HttpResponse Serve(const std::string& path) const;
@@ -171,8 +176,9 @@ class SchedulerServer {
   // Connections whose hello was accepted: whose peers may fetch.
   std::map<net::ConnectionId, PeerId> admitted_ SHOAL_GUARDED_BY(members_mutex_);
 
-  std::unique_ptr<RunStore> disk_;     // store
-  std::unique_ptr<SwarmState> state_;  // control
+  std::unique_ptr<RunStore> disk_;       // store
+  std::unique_ptr<SwarmState> state_;    // control
+  std::unique_ptr<RunTracker> tracker_;  // control; null: there are no logs
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
   std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store

@@ -68,6 +68,8 @@ void SchedulerServer::Carry(const Action& action) {
   SHOAL_ASSERT_ON(*control_);
   if (const auto* persist = std::get_if<Persist>(&action)) {
     Append(persist->event);
+  } else if (const auto* step = std::get_if<StepApplied>(&action)) {
+    Track(*step);
   } else if (leads_ && stored_ < appended_) {
     held_.emplace_back(appended_, action);
   } else {
@@ -126,7 +128,10 @@ void SchedulerServer::Append(std::string event) {
   SHOAL_ASSERT_ON(*control_);
   // When it happened, not when the disk has it.
   event = StampEvent(std::move(event), UnixMilliseconds());
-  if (const auto timed = DecodeTimedEvent(event); timed.ok()) door_->Apply(*timed);
+  if (const auto timed = DecodeTimedEvent(event); timed.ok()) {
+    door_->Apply(*timed);
+    if (tracker_) tracker_->Happened(*timed);
+  }
   ++appended_;
   store_->Post("event.append", [this, event = std::move(event)] {
     const auto number = disk_->log().Append(event);
@@ -160,6 +165,7 @@ void SchedulerServer::TickAgain() {
   if (stopping_) return;
   Feed(Tick{});
   Renew();
+  if (tracker_) tracker_->Tick([this] { return Traffic(); });
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 
@@ -171,6 +177,7 @@ ServerView SchedulerServer::MakeServerView() const {
   view.peer_port = peers_ ? peers_->port() : std::uint16_t{0};
   view.content_bytes = disk_->bytes();
   if (mirror_) view.mirror = mirror_->view();
+  if (tracker_) view.logs = tracker_->view();
   view.uptime_s = std::chrono::duration<double>(SystemClock().Now() - started_).count();
   return view;
 }

@@ -78,6 +78,17 @@ struct Disconnect {
 struct Persist {
   std::string event;  // opaque; Restore gets it back
 };
+// A step is applied; for whoever follows the run.
+struct StepApplied {
+  std::uint64_t step = 0;                   // applied steps, this one included
+  double loss = 0;                          // token mean of the step
+  double seconds = 0, control_seconds = 0;  // as in RunView
+  std::uint64_t samples = 0;
+  double learning_rate = 0;
+  double gradient_norm = 0;     // of the token mean, before it is clipped
+  std::uint32_t pipelines = 0;  // that counted
+  bool skipped = false;         // a gradient was not finite: no weight changed
+};
 // A checkpoint is complete: all stage groups saved and uploaded it. The server may prune blobs.
 struct CheckpointComplete {
   std::uint64_t step;
@@ -88,8 +99,8 @@ struct WantArtefacts {
 };
 // Not all that was wanted is needed any more (NeededArtefacts). The server may prune blobs.
 struct ArtefactsUnneeded {};
-using Action =
-    std::variant<SendTo, Disconnect, Persist, CheckpointComplete, WantArtefacts, ArtefactsUnneeded>;
+using Action = std::variant<SendTo, Disconnect, Persist, StepApplied, CheckpointComplete,
+                            WantArtefacts, ArtefactsUnneeded>;
 
 struct MemberView {
   PeerId peer;

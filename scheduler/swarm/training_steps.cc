@@ -1,6 +1,7 @@
 #include "scheduler/swarm/training_steps.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -306,6 +307,7 @@ void TrainingSteps::FinishStep() {
   SendApply(loss, norm, labels);
   times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
   uploads_.AddStep(account_.elapsed(reaction_.now()));
+  TellApplied(loss, norm);
   if (skips) {
     SkipStep(loss);
   } else {
@@ -357,6 +359,21 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
     apply->set_checkpoint(decision_.checkpoint && !plan_.IsShadow(member->peer));
     reaction_.Send(*member, message);
   }
+}
+
+// Before an event has the loss.
+void TrainingSteps::TellApplied(double loss, double norm) {
+  StepApplied applied;
+  applied.step = history_.step() + 1;
+  applied.loss = loss;
+  applied.seconds = std::chrono::duration<double>(account_.elapsed(reaction_.now())).count();
+  applied.control_seconds = times_.control_seconds();
+  applied.samples = std::uint64_t{config_.micro_batches} * config_.micro_batch_rows;
+  applied.learning_rate = LearningRate(config_, history_.step());
+  applied.gradient_norm = norm;
+  applied.pipelines = static_cast<std::uint32_t>(counting_.At(history_.step()).size());
+  applied.skipped = !lost_.empty();
+  reaction_.Add(applied);
 }
 
 void TrainingSteps::NoteLost(const Member& member) {

@@ -84,6 +84,7 @@ class TrainingSteps {
   void FinishStep();
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
+  void TellApplied(double loss, double norm);
   // A gradient of this member was not finite: nobody applies the step.
   void NoteLost(const Member& member);
   void SkipStep(double loss);

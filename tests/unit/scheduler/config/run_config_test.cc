@@ -81,6 +81,7 @@ TEST_F(RunConfigTest, EveryKeySurvivesPrintingAndReading) {
   config.etcd = {"http://a:1", "http://b:2"};
   config.relays = {"00112233445566778899aabbccddeeff@a:1"};
   config.relay_listen = "0.0.0.0:0";
+  config.log_to = {"tensorboard:/a \"b\"", "jsonl:/c.jsonl"};
   config.cuts.clear();
   for (std::uint32_t s = 1; s < config.stages; ++s) config.cuts.push_back(s);
   const auto read = Read(FormatRunConfig(config));
@@ -93,6 +94,10 @@ TEST_F(RunConfigTest, RelativePathsCountFromTheFile) {
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->model, std::filesystem::path(folder_).parent_path().string() + "/m");
   EXPECT_EQ(config->data, "/abs/d.shoal");
+  const auto logs = Read("[run]\nlog_to = [\"tensorboard:tb\", \"jsonl:/abs/run.jsonl\"]\n");
+  ASSERT_TRUE(logs.ok()) << logs.status().ToString();
+  EXPECT_EQ(logs->log_to,
+            (std::vector<std::string>{"tensorboard:" + folder_ + "/tb", "jsonl:/abs/run.jsonl"}));
 }
 
 TEST_F(RunConfigTest, ErrorsNameLineAndWhatIsAllowed) {
@@ -119,6 +124,9 @@ TEST_F(RunConfigTest, ErrorsNameLineAndWhatIsAllowed) {
   ExpectError("[run]\ncuts = [3]\nstages = 3\n", {"cuts", "needs 2"});
   ExpectError("[run]\ncuts = [3, 3]\nstages = 3\n", {"grow"});
   ExpectError("[run]\nmicro_batches = 1\npipelines = 2\n", {"micro_batches"});
+  ExpectError("[run]\nlog_to = \"jsonl:a\"\n", {":2: ", "list of texts"});
+  ExpectError("[run]\nlog_to = [\"wandb:a\"]\n", {"log_to", "tensorboard:FOLDER or jsonl:FILE"});
+  ExpectError("[run]\nlog_to = [\"jsonl:a\", \"jsonl:a\"]\n", {"log_to", "twice"});
   ExpectError("[run\n", {":1: "});
   ExpectError("[run]\nsteps = 3\nsteps = 4\n", {":3: "});
 }

@@ -119,6 +119,15 @@ TEST(RunStatusTest, SaysWhereCopiesAre) {
   EXPECT_THAT(text, HasSubstr("shoal_checkpoint_store_failures_total 2"));
 }
 
+TEST(RunStatusTest, SaysWhichLogsFail) {
+  ServerView server;
+  server.logs = {{"tensorboard:/tb", "jsonl:/a"}, 3, "jsonl:/a: write /a: no space"};
+  const auto json = nlohmann::json::parse(StatusJson(Config(), View(), server))["logs"];
+  EXPECT_EQ(json, nlohmann::json::parse(R"({"targets":["tensorboard:/tb","jsonl:/a"],"failures":3,
+      "lastFailure":"jsonl:/a: write /a: no space"})"));
+  EXPECT_THAT(MetricsText(Config(), View(), server), HasSubstr("shoal_log_failures_total 3"));
+}
+
 TEST(RunStatusTest, TheTableListsTheStatesOfTheCopying) {
   std::string states;
   for (const net::StatusField& field : net::RunStatusFields()) {
@@ -136,8 +145,10 @@ TEST(RunStatusTest, TheTableListsTheStatesOfTheCopying) {
 TEST(RunStatusTest, HasEachFieldOfTheTable) {
   RunView view = View();
   view.last_step_seconds = {1.5};
+  ServerView server;
+  server.logs.targets = {"jsonl:a"};
   const auto fields = net::RunStatusFields();
-  EXPECT_EQ(test_support::StatusPaths(StatusJson(Config(), view, {}), fields),
+  EXPECT_EQ(test_support::StatusPaths(StatusJson(Config(), view, server), fields),
             test_support::TablePaths(fields));
 }
 

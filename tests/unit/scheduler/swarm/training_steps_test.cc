@@ -71,6 +71,31 @@ struct Steps : SwarmParts {
   }
 };
 
+TEST(TrainingSteps, TellsOfEachAppliedStep) {
+  Steps parts(2, 2);
+  parts.reaction.Take();
+  parts.Step();
+  parts.LostStep(1, 0);
+  std::vector<StepApplied> told;
+  std::size_t losses = 0;  // actions before the first event with a loss
+  for (const Action& action : parts.reaction.Take()) {
+    if (const auto* step = std::get_if<StepApplied>(&action)) told.push_back(*step);
+    if (std::holds_alternative<Persist>(action) && told.empty()) ++losses;
+  }
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(losses, 0u) << "a loss that the history has, too, is told first";
+  EXPECT_EQ(told[0].step, 1u);
+  EXPECT_EQ(told[0].loss, 2);
+  EXPECT_EQ(told[0].pipelines, 2u);
+  EXPECT_EQ(told[0].samples,
+            std::uint64_t{parts.config.micro_batches} * parts.config.micro_batch_rows);
+  EXPECT_EQ(told[0].learning_rate, LearningRate(parts.config, 0));
+  EXPECT_GT(told[0].gradient_norm, 0);
+  EXPECT_FALSE(told[0].skipped);
+  EXPECT_EQ(told[1].step, 2u);
+  EXPECT_TRUE(told[1].skipped);
+}
+
 TEST(TrainingSteps, PlansAreSentAhead) {
   Steps parts(2, 1);
   const auto sent = parts.Take<SendTo>();
