@@ -7,6 +7,7 @@
 #include <iostream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "client/base/failure.h"
 #include "client/base/paths.h"
@@ -71,6 +72,9 @@ Status CheckRoot(const ServiceOptions& options) {
       "--system changes the whole machine; run it with sudo, or without --system");
 }
 
+// What StateDirectory lets the machine's service write to.
+constexpr std::string_view kMachineFolder = "/var/lib/shoal";
+
 // Where ProtectHome of the machine's unit hides files.
 bool IsInHome(const std::string& path) {
   const fs::path parts(path);
@@ -94,7 +98,26 @@ Result<std::string> TextOf(const ServiceOptions& options) {
         "the machine's service cannot read homes, and " + path +
         " is in one; install the package of shoal, or copy that to /usr/local");
   }
+  const bool within = unit.directory.empty() || unit.directory == kMachineFolder ||
+                      unit.directory.starts_with(std::string(kMachineFolder) + "/");
+  if (options.system && !within) {
+    return FailedPrecondition("the machine's service may write to " + std::string(kMachineFolder) +
+                              " only, and not to " + unit.directory +
+                              "; give a folder in it, or leave --dir away");
+  }
   return UnitText(unit);
+}
+
+// One that runs takes a changed unit only when it is started again.
+std::vector<std::vector<std::string>> InstallCommands(const ServiceOptions& options, bool changed) {
+  std::vector<std::vector<std::string>> commands = {Systemctl(options, {"daemon-reload"})};
+  if (changed) {
+    commands.push_back(Systemctl(options, {"enable", kUnitName}));
+    commands.push_back(Systemctl(options, {"restart", kUnitName}));
+  } else {
+    commands.push_back(Systemctl(options, {"enable", "--now", kUnitName}));
+  }
+  return commands;
 }
 
 std::string ManagerState(const ServiceOptions& options) {
@@ -107,7 +130,7 @@ std::string ManagerState(const ServiceOptions& options) {
 // Without it, `shoal join` would prepare another folder than the one that the service reads.
 std::string DirectoryOption(const ServiceOptions& options) {
   if (!options.directory.empty()) return " --dir " + AbsolutePath(options.directory);
-  return options.system ? " --dir /var/lib/shoal" : "";
+  return options.system ? " --dir " + std::string(kMachineFolder) : "";
 }
 
 }  // namespace
@@ -127,6 +150,11 @@ std::string UnitPath(const ServiceOptions& options) {
   return base + "/systemd/user/" + kUnitName;
 }
 
+Status StopService(const ServiceOptions& options) {
+  if (!HasManager(options)) return Status::Ok();
+  return RunAll({Systemctl(options, {"disable", "--now", kUnitName})});
+}
+
 ExitCode ServiceInstall(const ServiceOptions& options) {
   const std::string path = UnitPath(options);
   if (Status status = CheckRoot(options); !status.ok()) return Fail(status);
@@ -136,9 +164,9 @@ ExitCode ServiceInstall(const ServiceOptions& options) {
   if (Status status = MakeDirectories(fs::path(path).parent_path(), 0755); !status.ok()) {
     return Fail(status);
   }
+  const Result<std::string> before = ReadFile(path, kUnitBytesMax);
   if (Status status = WriteFileAtomic(path, *text, 0644); !status.ok()) return Fail(status);
-  const std::vector<std::vector<std::string>> commands = {
-      Systemctl(options, {"daemon-reload"}), Systemctl(options, {"enable", "--now", kUnitName})};
+  const auto commands = InstallCommands(options, before.ok() && *before != *text);
   std::cout << "wrote " << path << "\n";
   if (HasManager(options)) {
     if (Status status = RunAll(commands); !status.ok()) return Fail(status);
@@ -165,10 +193,7 @@ ExitCode ServiceRemove(const ServiceOptions& options) {
   }
   if (Status status = CheckRoot(options); !status.ok()) return Fail(status);
   if (Status status = CheckOurs(path); !status.ok()) return Fail(status);
-  if (HasManager(options)) {
-    const Status status = RunAll({Systemctl(options, {"disable", "--now", kUnitName})});
-    if (!status.ok()) return Fail(status);
-  }
+  if (Status status = StopService(options); !status.ok()) return Fail(status);
   if (!fs::remove(path, error)) {
     return Fail(Internal(path + " cannot be removed: " + error.message()));
   }

@@ -26,6 +26,9 @@ ExitCode ServiceRemove(const ServiceOptions& options);
 ExitCode ServiceStatus(const ServiceOptions& options);
 ExitCode ServiceUnit(const ServiceOptions& options);  // prints it
 
+// Stops a unit that is there, now and at the next start of the machine, where systemd runs.
+Status StopService(const ServiceOptions& options);
+
 // Whether the unit at `path` is one of `shoal service`.
 bool WrittenByShoal(const std::string& path);
 // Where the unit is written.

@@ -86,6 +86,12 @@ void AddOfUser(std::vector<LeftBehind>* found) {
 }
 
 ExitCode RemoveAll(const UninstallOptions& options, const std::vector<LeftBehind>& found) {
+  // It may run with another folder.
+  const ServiceOptions service;
+  const bool unit = std::ranges::find(found, UnitPath(service), &LeftBehind::path) != found.end();
+  if (unit) {
+    if (Status status = StopService(service); !status.ok()) return Fail(status);
+  }
   std::string failed;
   for (const LeftBehind& left : found) {
     std::error_code error;

@@ -67,6 +67,44 @@ class ServiceTest(harness.SwarmTest):
             self.assertIn("is not of `shoal service`", refused.stderr)
         self.assertEqual(unit.read_text(), "[Unit]\n")
 
+    @unittest.skipUnless(harness.is_root() and os.path.exists("/usr/bin/systemctl"),
+                         "needs root and systemctl")
+    def test_what_systemctl_is_asked(self):
+        runtime = self.folder / "runtime"
+        (runtime / "systemd/private").mkdir(parents=True)
+        fake, log = self.folder / "systemctl", self.folder / "asked"
+        fake.write_text(f'#!/bin/sh\necho "$*" >>"{log}"\n')
+        fake.chmod(0o755)
+
+        def asked(*words):
+            log.unlink(missing_ok=True)
+            done = subprocess.run(
+                ["unshare", "--mount", "sh", "-ec",
+                 'mount --bind "$0" /usr/bin/systemctl; exec "$@"', fake,
+                 harness.program("shoal"), *map(str, words)],
+                env={**self.env, "XDG_RUNTIME_DIR": str(runtime)}, capture_output=True, text=True,
+                check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return [line.removeprefix("--user ") for line in log.read_text().splitlines()]
+
+        now = ["daemon-reload", "enable --now shoald.service"]
+        self.assertEqual(asked("service", "install"), now)
+        self.assertEqual(asked("service", "install"), now, "nothing changed")
+        self.assertEqual(asked("service", "install", "--dir", self.state),
+                         ["daemon-reload", "enable shoald.service", "restart shoald.service"])
+        self.assertEqual(asked("uninstall", "--dir", self.folder / "another", "--yes"),
+                         ["disable --now shoald.service"])
+        self.assertEqual(asked("service", "install")[-1], now[-1], "the unit was removed")
+        self.assertEqual(asked("service", "remove")[0], "disable --now shoald.service")
+
+    def test_the_machines_service_writes_to_its_own_folder_only(self):
+        for folder, taken in (("/var/lib/shoal", True), ("/var/lib/shoal/b", True),
+                              ("/var/lib/shoals", False), ("/srv/shoal", False)):
+            unit = self.shoal("service", "unit", "--system", "--dir", folder, check=False)
+            self.assertEqual(unit.returncode == 0, taken, unit.stderr)
+            if not taken:
+                self.assertIn("/var/lib/shoal only", unit.stderr)
+
     def test_the_machines_service_takes_nothing_from_homes(self):
         config = os.path.join(os.sep, "root", "shoald.toml")
         unit = self.shoal("service", "unit", "--system", "--config", config, check=False)
