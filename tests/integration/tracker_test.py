@@ -136,6 +136,10 @@ class TrackerTest(harness.SwarmTest):
 
         files = self.events_of(board)
         self.assertEqual(len(files), 2)
+        # Steps that the first scheduler had not stored come again, and are void before.
+        again = files[1][1]
+        self.assertEqual(again["session"], 1)
+        self.assertEqual(again["step"], opened[1]["step"] + 1)
         seen = {}
         for events in files:
             self.assertEqual(events[0]["version"], "brain.Event:2")
