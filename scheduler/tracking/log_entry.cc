@@ -167,7 +167,9 @@ LogEntry MakeOpenedEntry(RunId run, std::string_view name, std::uint64_t steps, 
   json["run"] = run.ToHex();
   json["name"] = name;
   json["steps"] = steps;
-  return Finish(std::move(json), step, at_ms);
+  LogEntry entry = Finish(std::move(json), step, at_ms);
+  entry.void_from = step + 1;
+  return entry;
 }
 
 std::optional<LogEntry> MakeEventEntry(const StoredEvent& event, std::uint64_t step,

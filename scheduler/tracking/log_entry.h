@@ -50,7 +50,8 @@ LogEntry MakeStepEntry(const LoggedStep& step, std::uint64_t at_ms);
 
 LogEntry MakeTrafficEntry(const TrafficFigures& traffic, std::uint64_t step, std::uint64_t at_ms);
 
-// What a log begins with, as does each start of the scheduler in it.
+// What a log begins with, as does each start of the scheduler in it. Steps behind `step`, which the
+// history did not have yet, come again.
 LogEntry MakeOpenedEntry(RunId run, std::string_view name, std::uint64_t steps, std::uint64_t step,
                          std::uint64_t at_ms);
 

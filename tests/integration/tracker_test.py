@@ -97,7 +97,8 @@ class TrackerTest(harness.SwarmTest):
     def test_both_logs_tell_the_run(self):
         board, file = self.folder / "board", self.folder / "logs/run.jsonl"
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=30, evaluate_every=10,
-                   checkpoint_every=5, log_to=[f"tensorboard:{board}"]) as swarm:
+                   checkpoint_every=5, log_to=[f"tensorboard:{board}"],
+                   network={"listen": f"127.0.0.1:{harness.free_port()}"}) as swarm:
             # The flag is instead of the setting.
             flags = ["--log-to", f"tensorboard:{board}", "--log-to", f"jsonl:{file}"]
             swarm.start_scheduler(*flags)
@@ -109,7 +110,6 @@ class TrackerTest(harness.SwarmTest):
             swarm.scheduler.stop()
             swarm.start_scheduler(*flags)
             status = swarm.wait_finished()
-            # A second scheduler would write behind the first: the file goes on.
             swarm.stop()
 
         lines = self.lines(file)
@@ -136,6 +136,10 @@ class TrackerTest(harness.SwarmTest):
 
         files = self.events_of(board)
         self.assertEqual(len(files), 2)
+        # Steps that the first scheduler had not stored come again, and are void before.
+        again = files[1][1]
+        self.assertEqual(again["session"], 1)
+        self.assertEqual(again["step"], opened[1]["step"] + 1)
         seen = {}
         for events in files:
             self.assertEqual(events[0]["version"], "brain.Event:2")

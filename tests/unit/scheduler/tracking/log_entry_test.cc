@@ -121,16 +121,17 @@ TEST(LogEntryTest, GoingBackMakesStepsVoid) {
 }
 
 TEST(LogEntryTest, TheFirstLineNamesRunAndVersion) {
-  EXPECT_EQ(Parsed(MakeOpenedEntry(RunId{0x77}, "my run", 100, 3, 5)),
-            (Json{{"kind", "opened"},
-                  {"time", 5},
-                  {"step", 3},
-                  {"schemaVersion", 1},
-                  {"program", "shoal-scheduler"},
-                  {"version", kVersion},
-                  {"run", "0000000000000077"},
-                  {"name", "my run"},
-                  {"steps", 100}}));
+  const LogEntry opened = MakeOpenedEntry(RunId{0x77}, "my run", 100, 3, 5);
+  EXPECT_EQ(opened.void_from, 4u);
+  EXPECT_EQ(Parsed(opened), (Json{{"kind", "opened"},
+                                  {"time", 5},
+                                  {"step", 3},
+                                  {"schemaVersion", 1},
+                                  {"program", "shoal-scheduler"},
+                                  {"version", kVersion},
+                                  {"run", "0000000000000077"},
+                                  {"name", "my run"},
+                                  {"steps", 100}}));
 }
 
 }  // namespace

@@ -142,7 +142,9 @@ TEST_F(RunTrackerTest, EachStartMakesAnEventFile) {
   EXPECT_THAT(files[0], HasSubstr("/events.out.tfevents.1700000000."));
   const LogEntry step =
       MakeStepEntry({1, 2.5, LoggedStep::Figures{1, 0.1, 8, 1e-3, 1, 1, false}}, now_ms_);
-  EXPECT_TRUE(Bytes(files[0]).starts_with(EventFileHead(now_ms_) + EventFileRecords(step)));
+  const LogEntry opened = MakeOpenedEntry(RunId{7}, "run", 100, 0, now_ms_);
+  EXPECT_TRUE(Bytes(files[0]).starts_with(EventFileHead(now_ms_) + EventFileRecords(opened) +
+                                          EventFileRecords(step)));
   now_ms_ += 5000;
   EXPECT_TRUE(Open({target}).ok());
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "tb"), fs::directory_iterator{}), 2);
