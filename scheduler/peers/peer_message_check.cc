@@ -77,6 +77,10 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
   if (ready.evaluation_labels() > std::uint64_t{kEvaluateRowsMax} * config.row_tokens) {
     return InvalidArgument("malformed message: more labels than an evaluation has tokens");
   }
+  // Not finite: its gradient is lost.
+  if (ready.squared_norm() < 0) {
+    return InvalidArgument("malformed message: squared norm below zero");
+  }
   const control::v1::StageTiming& timing = ready.timing();
   if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||
       !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms()) ||

@@ -178,6 +178,39 @@ TEST_F(ConnectionBookTest, LinesOfMembersOutlastManyStrangers) {
   EXPECT_TRUE(book.Prove(End("10.0.0.1", 2), Key(1)));
 }
 
+// Ten seconds of a thousand connections each, which end at once.
+TEST(ConnectionLimits, ByDefaultAFloodFromOneAddressOrManyGetsFewHandshakes) {
+  for (const bool many : {false, true}) {
+    ConnectionBook book{ConnectionLimits()};
+    TimePoint now{seconds(1000)};
+    int taken = 0;
+    for (int i = 0; i < 10'000; ++i, now += milliseconds(1)) {
+      const std::string host =
+          "10.0." + std::to_string(many ? i / 256 : 0) + "." + std::to_string(many ? i % 256 : 1);
+      const auto arrival = book.Arrive(End(host, i + 1), now);
+      if (!arrival.number) continue;
+      ++taken;
+      book.Gone(*arrival.number);
+    }
+    EXPECT_LE(taken, many ? 1024 + 10 * 128 : 128 + 10 * 16);
+    EXPECT_GT(taken, 200) << "nobody is shut out";
+  }
+}
+
+TEST(ConnectionLimits, ByDefaultSilentOnesAndKeysHoldFewPlaces) {
+  ConnectionBook book{ConnectionLimits()};
+  const TimePoint now{seconds(1000)};
+  for (int port = 1; port <= 100; ++port) book.Arrive(End("10.0.0.1", port), now);
+  EXPECT_EQ(book.strangers(), 64u);
+  ConnectionBook proven{ConnectionLimits()};
+  int taken = 0;
+  for (int port = 1; port <= 100; ++port) {
+    proven.Arrive(End("10.0.0.1", port), now);
+    taken += proven.Prove(End("10.0.0.1", port), Key(1)) ? 1 : 0;
+  }
+  EXPECT_EQ(taken, 64);
+}
+
 TEST_F(ConnectionBookTest, ManyLinesAreForgotten) {
   for (int i = 0; i < 3 * static_cast<int>(ConnectionLimits::kLinesMax); ++i) {
     const std::string host = "10." + std::to_string(i / 65536) + "." +

@@ -71,6 +71,9 @@ TEST_F(HttpServerTest, ServesTheLivePage) {
   const std::string answer = Get(server_->address(), "/");
   EXPECT_NE(answer.find("text/html"), std::string::npos);
   EXPECT_NE(answer.find("</html>"), std::string::npos);
+  // It shows what peers say: nothing of that may run, and no other page may frame it.
+  EXPECT_NE(answer.find("default-src 'none'; script-src 'self';"), std::string::npos);
+  EXPECT_NE(answer.find("X-Frame-Options: DENY"), std::string::npos);
   EXPECT_NE(Get(server_->address(), "/nothing").find("404"), std::string::npos);
 }
 

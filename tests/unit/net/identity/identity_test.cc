@@ -1,6 +1,9 @@
 #include "net/identity/identity.h"
 
 #include <gmock/gmock.h>
+#include <openssl/bio.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 #include <sodium.h>
 #include <sys/stat.h>
 
@@ -8,7 +11,9 @@
 #include <random>
 
 #include "common/file.h"
+#include "net/identity/certificate.h"
 #include "net/identity/join_ticket.h"
+#include "net/identity/secret_file.h"
 #include "tests/unit/net/net_test_util.h"
 
 namespace shoal::net {
@@ -52,6 +57,8 @@ TEST(Identity, IsMadeOnceAndKept) {
   struct stat info {};
   ASSERT_EQ(::stat((folder.path() + "/state/identity.key").c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
+  ASSERT_EQ(::stat((folder.path() + "/state").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
   const auto second = LoadOrCreateIdentity(folder.path() + "/state").value();
   EXPECT_EQ(first->id, second->id);
   EXPECT_EQ(first->private_key_pem, second->private_key_pem);
@@ -135,6 +142,24 @@ TEST(Identity, ForeignCertificatesAreRefused) {
   EXPECT_THAT(PeerIdOfCertificate(kExpired).status().message(), HasSubstr("has expired"));
   EXPECT_FALSE(PeerIdOfCertificate("").ok());
   EXPECT_FALSE(PeerIdOfCertificate(std::string(1 << 20, 'x')).ok());
+}
+
+TEST(Identity, ACertificateThatIsNotValidYetIsRefused) {
+  const auto identity = MakeIdentity();
+  const std::string& pem = identity->private_key_pem;
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> bio(
+      BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())), &BIO_free_all);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+      PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr), &EVP_PKEY_free);
+  const CertificatePtr certificate = ParseCertificate(identity->certificate_pem).value();
+  ASSERT_NE(X509_gmtime_adj(X509_getm_notBefore(certificate.get()), 3600), nullptr);
+  ASSERT_GT(X509_sign(certificate.get(), key.get(), nullptr), 0);
+  const std::unique_ptr<BIO, decltype(&BIO_free_all)> out(BIO_new(BIO_s_mem()), &BIO_free_all);
+  ASSERT_EQ(PEM_write_bio_X509(out.get(), certificate.get()), 1);
+  char* text = nullptr;
+  const long size = BIO_get_mem_data(out.get(), &text);
+  EXPECT_THAT(PeerIdOfCertificate({text, static_cast<std::size_t>(size)}).status().message(),
+              HasSubstr("not valid yet"));
 }
 
 TEST(Identity, TamperedCertificateIsRefused) {
@@ -223,6 +248,16 @@ TEST(JoinSecret, IsRandomHex) {
   EXPECT_EQ(a.size(), 32u);
   EXPECT_EQ(a.find_first_not_of("0123456789abcdef"), std::string::npos);
   EXPECT_NE(a, NewJoinSecret());
+}
+
+TEST(JoinSecret, IsKeptWhereItsUserAloneCanReadIt) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/secret";
+  const std::string secret = LoadOrCreateSecret(path, "").value();
+  struct stat info {};
+  ASSERT_EQ(::stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  EXPECT_EQ(LoadOrCreateSecret(path, "").value(), secret);
 }
 
 // A damaged file with one ended the scheduler when it wrote its invite.

@@ -275,6 +275,13 @@ TEST(Chunk, BrokenRulesAreRefused) {
   EXPECT_THAT(
       refusal([](Header h) { h->mutable_header()->set_codec(std::string(300, 'c')); }, payload),
       HasSubstr("codec name"));
+  const auto samples = [](int count) {
+    return [count](Header h) {
+      for (int i = 0; i < count; ++i) h->mutable_header()->add_samples();
+    };
+  };
+  EXPECT_EQ(refusal(samples(kFrameSamplesMax), payload), "ok");
+  EXPECT_THAT(refusal(samples(kFrameSamplesMax + 1), payload), HasSubstr("too many samples"));
 }
 
 TEST(Chunk, FollowingChunksAreChecked) {

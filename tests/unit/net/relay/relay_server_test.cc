@@ -4,9 +4,11 @@
 
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <deque>
 #include <optional>
 
 #include "net/relay/relay_address.h"
@@ -36,6 +38,19 @@ struct End {
     return handlers;
   }
 };
+
+Frame MakeFrame(std::size_t bytes, std::uint32_t index) {
+  Frame frame;
+  frame.kind = FrameKind::kActivation;
+  frame.run = kRun;
+  frame.generation = 1;
+  frame.micro_batch = {5, index};
+  frame.payload = Buffer(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    frame.payload.data()[i] = static_cast<std::byte>((i * 31 + index) >> 3);
+  }
+  return frame;
+}
 
 class RelayTest : public testing::Test {
  protected:
@@ -91,6 +106,19 @@ class RelayTest : public testing::Test {
     return WaitUntil(executor_.get(), [this] { return a_.open && b_.open; });
   }
 
+  // 2 MB at 16 Mbit/s take a second, less the burst that an idle bucket lets pass.
+  void ExpectCap(const RelayServerOptions& options) {
+    StartRelay(options);
+    MakeHubs();
+    ASSERT_TRUE(Registered(2));
+    Open({RelayText()}, {});
+    ASSERT_TRUE(BothOpen());
+    const TimePoint begun = SystemClock().Now();
+    On([this] { ASSERT_TRUE(a_.link->Send(MakeFrame(2'000'000, 1)).ok()); });
+    ASSERT_TRUE(WaitUntil(executor_.get(), [this] { return b_.frames.size() == 1; }));
+    EXPECT_GT(SystemClock().Now() - begun, std::chrono::milliseconds(500));
+  }
+
   template <typename Task>
   void On(Task task) {
     RunOn(executor_.get(), [&task] {
@@ -105,19 +133,6 @@ class RelayTest : public testing::Test {
   std::optional<HubPeer> hub_a_, hub_b_;
   End a_, b_;
 };
-
-Frame MakeFrame(std::size_t bytes, std::uint32_t index) {
-  Frame frame;
-  frame.kind = FrameKind::kActivation;
-  frame.run = kRun;
-  frame.generation = 1;
-  frame.micro_batch = {5, index};
-  frame.payload = Buffer(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    frame.payload.data()[i] = static_cast<std::byte>((i * 31 + index) >> 3);
-  }
-  return frame;
-}
 
 TEST_F(RelayTest, CarriesALinkBothWays) {
   StartRelay();
@@ -267,21 +282,36 @@ TEST_F(RelayTest, AWrongSecretOpensNothing) {
 
 // ---- a stranger at the relay's port ----
 
+constexpr std::uint32_t kHere = INADDR_LOOPBACK;
+constexpr std::uint32_t kElsewhere = INADDR_LOOPBACK + 1;  // 127.0.0.2
+
+sockaddr_in EndAt(std::uint32_t host, std::uint16_t port) {
+  sockaddr_in end{};
+  end.sin_family = AF_INET;
+  end.sin_port = htons(port);
+  end.sin_addr.s_addr = htonl(host);
+  return end;
+}
+
 class Stranger {
  public:
-  explicit Stranger(std::uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(port);
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // `from`: its address. `room`: of what it was sent and did not read; 0: as usual.
+  explicit Stranger(std::uint16_t port, std::uint32_t from = kHere, int room = 0)
+      : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (room > 0) ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    const sockaddr_in own = EndAt(from, 0), to = EndAt(kHere, port);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&own), sizeof(own)), 0);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)), 0);
     const timeval patience{10, 0};
     ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
   }
   ~Stranger() { ::close(fd_); }
-  void Say(const std::string& bytes) {
-    (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  // False: the relay hung up.
+  bool Say(const std::string& bytes) {
+    return ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+           static_cast<ssize_t>(bytes.size());
   }
+  bool Say(const RelayMessage& message) { return Say(EncodeRelayMessage(message)); }
   // All until the relay hangs up.
   std::string Hear() {
     std::string all;
@@ -291,9 +321,78 @@ class Stranger {
     }
     return all;
   }
+  // The next message; null: the relay hung up.
+  std::optional<RelayMessage> Next() {
+    for (;;) {
+      const auto taken = TakeRelayMessage(in_);
+      if (taken.ok() && *taken) {
+        in_.erase(0, (*taken)->bytes);
+        return (*taken)->message;
+      }
+      char buffer[1024];
+      const ssize_t n = ::recv(fd_, buffer, sizeof(buffer), 0);
+      if (!taken.ok() || n <= 0) return std::nullopt;
+      in_.append(buffer, static_cast<std::size_t>(n));
+    }
+  }
+  // Nullopt: it says something else, or nothing.
+  template <typename Message>
+  std::optional<Message> Next() {
+    const auto next = Next();
+    const auto* const message = next ? std::get_if<Message>(&*next) : nullptr;
+    return message == nullptr ? std::nullopt : std::optional(*message);
+  }
+  // Whether the relay ends the connection before it is out of patience with silence.
+  bool Ends() {
+    char byte;
+    return ::recv(fd_, &byte, 1, 0) == 0 || errno == ECONNRESET;
+  }
+
+  // What it says to be registered, and the relay's answer to it.
+  std::optional<RelayMessage> Register(const Identity& identity) {
+    Say(std::string(kRelayPreface) + EncodeRelayMessage(RelayRegister{identity.id}));
+    const auto challenge = Next<RelayChallenge>();
+    if (!challenge) return std::nullopt;
+    proof_ = ProveToRelay(*challenge, kJoinSecret, identity).value();
+    Say(proof_);
+    return Next();
+  }
+  const RelayProof& proof() const { return proof_; }
 
  private:
   const int fd_;
+  std::string in_;
+  RelayProof proof_;
+};
+
+bool IsRegistered(const std::optional<RelayMessage>& answer) {
+  return answer && std::holds_alternative<RelayRegistered>(*answer);
+}
+
+// A port of this machine at one address.
+class Listener {
+ public:
+  explicit Listener(std::uint32_t host) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in end = EndAt(host, 0);
+    socklen_t size = sizeof(end);
+    EXPECT_EQ(::bind(fd_, reinterpret_cast<const sockaddr*>(&end), sizeof(end)), 0);
+    EXPECT_EQ(::listen(fd_, 8), 0);
+    EXPECT_EQ(::getsockname(fd_, reinterpret_cast<sockaddr*>(&end), &size), 0);
+    port_ = ntohs(end.sin_port);
+  }
+  ~Listener() { ::close(fd_); }
+  std::uint16_t port() const { return port_; }
+  // Whether somebody called within `milliseconds`.
+  bool Called(int milliseconds) const {
+    pollfd polled{fd_, POLLIN, 0};
+    if (::poll(&polled, 1, milliseconds) != 1) return false;
+    ::close(::accept(fd_, nullptr, nullptr));
+    return true;
+  }
+
+ private:
+  const int fd_;
+  std::uint16_t port_ = 0;
 };
 
 TEST_F(RelayTest, WhoSpeaksAnythingElseIsToldAndLeft) {
@@ -313,6 +412,7 @@ TEST_F(RelayTest, WhoSpeaksAnythingElseIsToldAndLeft) {
       {preface + EncodeRelayMessage(RelayPing{}), "\x08"},
       {preface + EncodeRelayMessage(RelayProof{}), "\x08"},
       {preface + EncodeRelayMessage(RelayJoin{}), "\x08"},
+      {preface + EncodeRelayMessage(RelayDialBack{port_}), "\x08"},
   };
   for (const auto& [said, answer] : cases) {
     Stranger stranger(port_);
@@ -333,19 +433,92 @@ TEST_F(RelayTest, WhoIsNotHereIsNotFound) {
   EXPECT_TRUE(stranger.Hear().starts_with("HTTP/1.0 404"));
 }
 
-TEST_F(RelayTest, ItsCapHolds) {
+TEST_F(RelayTest, AProofThatWasOverheardRegistersNobody) {
+  StartRelay();
+  const auto identity = MakeIdentity();
+  Stranger peer(port_);
+  ASSERT_TRUE(IsRegistered(peer.Register(*identity)));
+  Stranger thief(port_);
+  thief.Say(std::string(kRelayPreface) + EncodeRelayMessage(RelayRegister{identity->id}));
+  ASSERT_TRUE(thief.Next<RelayChallenge>());
+  thief.Say(peer.proof());
+  const auto refused = thief.Next<RelayRefused>();
+  ASSERT_TRUE(refused);
+  EXPECT_EQ(refused->code, StatusCode::kUnauthenticated);
+}
+
+TEST_F(RelayTest, OnlyThePeersOwnAddressIsDialledBackAndSeldom) {
+  StartRelay();
+  const Listener own(kElsewhere), other(kHere);
+  Stranger peer(port_, kElsewhere), second(port_, kElsewhere);
+  ASSERT_TRUE(IsRegistered(peer.Register(*MakeIdentity())));
+  ASSERT_TRUE(IsRegistered(second.Register(*MakeIdentity())));
+  peer.Say(RelayDialBack{own.port()});
+  auto dialled = peer.Next<RelayDialled>();
+  ASSERT_TRUE(dialled);
+  EXPECT_TRUE(dialled->reached);
+  EXPECT_TRUE(own.Called(10'000));
+  peer.Say(RelayDialBack{own.port()});
+  EXPECT_FALSE(own.Called(300)) << "so soon";
+  second.Say(RelayDialBack{other.port()});
+  dialled = second.Next<RelayDialled>();
+  ASSERT_TRUE(dialled);
+  EXPECT_FALSE(dialled->reached) << "nobody listens there at the peer's own address";
+  EXPECT_FALSE(other.Called(0));
+}
+
+TEST_F(RelayTest, SilentStrangersGiveWayToOthers) {
+  StartRelay();
+  std::deque<Stranger> silent;
+  for (std::size_t i = 0; i <= ConnectionLimits().strangers_per_line; ++i) {
+    silent.emplace_back(port_);
+  }
+  EXPECT_TRUE(silent.front().Ends());
+  EXPECT_TRUE(IsRegistered(silent.back().Register(*MakeIdentity())));
+}
+
+TEST_F(RelayTest, AKeyHasSoManyConnections) {
+  RelayServerOptions options;
+  options.calls_per_peer = 1;
+  StartRelay(options);
+  const auto identity = MakeIdentity();
+  // The relay forgets those that ended after a moment, so how many it takes differs.
+  std::optional<RelayMessage> answer;
+  std::deque<Stranger> peers;
+  do {
+    answer = peers.emplace_back(port_).Register(*identity);
+  } while (IsRegistered(answer) && peers.size() < 100);
+  ASSERT_TRUE(answer && std::holds_alternative<RelayRefused>(*answer));
+  EXPECT_EQ(std::get<RelayRefused>(*answer).code, StatusCode::kResourceExhausted);
+}
+
+TEST_F(RelayTest, WhoDoesNotReadIsLeft) {
+  StartRelay();
+  Stranger peer(port_, kHere, 4096);
+  ASSERT_TRUE(IsRegistered(peer.Register(*MakeIdentity())));
+  const std::string ping = EncodeRelayMessage(RelayPing{});
+  std::string pings;
+  for (int i = 0; i < 10'000; ++i) pings += ping;
+  for (int i = 0; i < 100 && peer.Say(pings); ++i) {
+  }
+  // Before TCP itself gives up, after twenty seconds.
+  const TimePoint end = SystemClock().Now() + std::chrono::seconds(10);
+  while (!relay_->stats().peers.empty() && SystemClock().Now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_TRUE(relay_->stats().peers.empty());
+}
+
+TEST_F(RelayTest, TheCapOfAllHolds) {
   RelayServerOptions options;
   options.rate = {16'000'000};
-  StartRelay(options);
-  MakeHubs();
-  ASSERT_TRUE(Registered(2));
-  Open({RelayText()}, {});
-  ASSERT_TRUE(BothOpen());
-  const TimePoint begun = SystemClock().Now();
-  On([this] { ASSERT_TRUE(a_.link->Send(MakeFrame(2'000'000, 1)).ok()); });
-  ASSERT_TRUE(WaitUntil(executor_.get(), [this] { return b_.frames.size() == 1; }));
-  // 2 MB at 2 MB/s, less the burst that an idle bucket lets pass.
-  EXPECT_GT(SystemClock().Now() - begun, std::chrono::milliseconds(500));
+  ExpectCap(options);
+}
+
+TEST_F(RelayTest, TheCapOfAPeerHolds) {
+  RelayServerOptions options;
+  options.rate_per_peer = {16'000'000};
+  ExpectCap(options);
 }
 
 TEST_F(RelayTest, TooManyPeersAndCallsAreRefused) {

@@ -3,22 +3,221 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
-#include "net/identity/membership.h"
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <thread>
+
+#include "common/file.h"
+#include "common/mutex.h"
 #include "tests/unit/scheduler/server/server_fixture.h"
 
 namespace shoal::scheduler {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Somebody who calls with the secret of an invite, and what comes of it.
+class Caller {
+ public:
+  Caller(SchedulerServer& server, std::shared_ptr<const net::Identity> identity,
+         const std::string& secret) {
+    net::ControlClientOptions options;
+    options.addresses = {"127.0.0.1:" + std::to_string(server.port())};
+    options.scheduler = net::ParseInvite(server.invite())->scheduler;
+    options.identity = std::move(identity);
+    options.join_secret = secret;
+    net::ControlClientHandlers handlers;
+    handlers.on_open = [this] { Set([this] { open_ = true; }); };
+    handlers.on_message = [this](const control::v1::SchedulerMessage& message) {
+      Set([&] {
+        welcome_ = welcome_ || message.has_welcome();
+        if (message.has_refused()) refused_ = message.refused().error();
+      });
+    };
+    handlers.on_closed = [this](const Status& status) { Set([&] { closed_ = status; }); };
+    const auto limiter = std::make_shared<net::RateLimiter>(&SystemClock());
+    client_ = net::NewControlClient(options, control_.get(), limiter, limiter, handlers);
+  }
+  ~Caller() {
+    OnControl([this] { client_.reset(); });
+  }
+
+  // Whether the handshake let it in.
+  bool ComesIn() {
+    return Wait([this] { return open_ || closed_; }) && Get([this] { return open_; });
+  }
+  // Whether its hello was accepted.
+  bool IsTaken() {
+    OnControl([this] {
+      control::v1::PeerMessage message;
+      message.mutable_hello()->set_protocol(net::kProtocolVersion);
+      message.mutable_hello()->set_name("anna");
+      message.mutable_hello()->set_listen_port(4000);
+      EXPECT_TRUE(client_->Send(message).ok());
+    });
+    return Wait([this] { return welcome_ || closed_; }) && Get([this] { return welcome_; });
+  }
+  // Why the connection was ended; empty: it stands.
+  std::string Ended() {
+    Wait([this] { return closed_.has_value(); });
+    MutexLock lock(mutex_);
+    return closed_ ? closed_->message() + refused_ : "";
+  }
+
+ private:
+  bool Get(const std::function<bool()>& holds) {
+    MutexLock lock(mutex_);
+    return holds();
+  }
+  void Set(const std::function<void()>& change) {
+    MutexLock lock(mutex_);
+    change();
+  }
+  bool Wait(const std::function<bool()>& holds) {
+    const TimePoint end = SystemClock().Now() + kCall;
+    while (!Get(holds) && SystemClock().Now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return Get(holds);
+  }
+  void OnControl(const std::function<void()>& task) {
+    std::promise<void> done;
+    control_->Post("caller", [&] {
+      task();
+      done.set_value();
+    });
+    done.get_future().wait();
+  }
+
+  Mutex mutex_;
+  bool open_ = false, welcome_ = false;
+  std::optional<Status> closed_;
+  std::string refused_;
+  const std::unique_ptr<Executor> control_ = NewThreadExecutor("caller");
+  std::unique_ptr<net::ControlClient> client_;
+};
 
 class ServerAdmissionTest : public ServerTest {
  protected:
+  // Callers here send no heartbeats.
+  ServerAdmissionTest() { config_.peer_timeout = kPeerTimeoutMax; }
+  std::shared_ptr<const net::Identity> NewPeer() {
+    return *net::LoadOrCreateIdentity(folder_ + "/peer" + std::to_string(++peers_));
+  }
+  // The secret of a new invite.
+  std::string Invite(const std::map<std::string, std::string>& arguments = {}) {
+    const auto made = Command("invite", arguments);
+    EXPECT_TRUE(made.ok()) << made.status().ToString();
+    return net::ParseInvite(made->message)->secret;
+  }
   Json Listed(const std::string& name) {
     const auto answer = Command(name);
     EXPECT_TRUE(answer.ok()) << answer.status().ToString();
     return answer.ok() ? Json::parse(answer->json)[name] : Json();
   }
+
+ private:
+  int peers_ = 0;
 };
+
+TEST_F(ServerAdmissionTest, WhoHasNoInviteDoesNotComeIn) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  Caller stranger(*server, NewPeer(), net::NewJoinSecret());
+  EXPECT_FALSE(stranger.ComesIn());
+  EXPECT_THAT(stranger.Ended(), HasSubstr("ask the organiser for a new invite"));
+  EXPECT_TRUE(Listed("members").empty());
+  Caller invited(*server, NewPeer(), Invite());
+  EXPECT_TRUE(invited.ComesIn());
+  EXPECT_TRUE(invited.IsTaken());
+}
+
+TEST_F(ServerAdmissionTest, AnInviteHasOneUseAndAWeekUnlessToldOtherwise) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  Invite();
+  const Json invite = Listed("invites").at(1);
+  EXPECT_EQ(invite["uses"], 1);
+  const std::uint64_t lasts =
+      invite["expiresUnixMs"].get<std::uint64_t>() - invite["madeUnixMs"].get<std::uint64_t>();
+  EXPECT_EQ(lasts, 7u * 24 * 3600 * 1000);
+}
+
+// Two who were let in by the handshake with the last use of an invite: the second hello is late.
+TEST_F(ServerAdmissionTest, TheLastUseIsOfTheFirstThatSaysHello) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const std::string secret = Invite();
+  Caller first(*server, NewPeer(), secret), second(*server, NewPeer(), secret);
+  ASSERT_TRUE(first.ComesIn());
+  ASSERT_TRUE(second.ComesIn());
+  EXPECT_TRUE(first.IsTaken());
+  EXPECT_FALSE(second.IsTaken());
+  EXPECT_THAT(second.Ended(), HasSubstr("ask the organiser for a new invite"));
+  EXPECT_EQ(Listed("members").size(), 1u);
+}
+
+TEST_F(ServerAdmissionTest, WhoIsRemovedIsCutOffAndStaysOutAlsoAfterARestart) {
+  const auto anna = NewPeer();
+  std::string secret;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    secret = Invite({{"uses", "9"}});
+    Caller caller(*server, anna, secret);
+    ASSERT_TRUE(caller.ComesIn() && caller.IsTaken());
+    ASSERT_TRUE(Command("kick", {{"member", "anna"}, {"reason", "noise"}}).ok());
+    EXPECT_THAT(caller.Ended(), HasSubstr("removed this machine: noise"));
+    EXPECT_FALSE(Caller(*server, anna, secret).ComesIn());
+  }
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_FALSE(Caller(*server, anna, secret).ComesIn());
+  ASSERT_TRUE(Command("kick", {{"member", "anna"}, {"undo", ""}}).ok());
+  EXPECT_TRUE(Caller(*server, anna, secret).ComesIn());
+}
+
+TEST_F(ServerAdmissionTest, RevokingEndsAnInviteAndWhenToldItsMembersToo) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const std::string secret = Invite({{"uses", "9"}});
+  const std::string id = net::InviteKeyOf(secret)->id().ToHex();
+  Caller member(*server, NewPeer(), secret);
+  ASSERT_TRUE(member.ComesIn() && member.IsTaken());
+  ASSERT_TRUE(Command("revoke", {{"id", id}}).ok());
+  EXPECT_FALSE(Caller(*server, NewPeer(), secret).ComesIn());
+  EXPECT_EQ(Listed("members")[0]["connected"], true);
+  ASSERT_TRUE(Command("revoke", {{"id", id}, {"members", ""}}).ok());
+  EXPECT_THAT(member.Ended(), HasSubstr("was revoked"));
+  EXPECT_EQ(Listed("members")[0]["state"], "kicked");
+}
+
+TEST_F(ServerAdmissionTest, TheFolderOpensNoInviteButTheStandingOne) {
+  std::string standing, secret;
+  {
+    const auto server = Open();
+    ASSERT_NE(server, nullptr);
+    standing = net::ParseInvite(server->invite())->secret;
+    secret = Invite({{"name", "Ana"}});
+    Caller member(*server, NewPeer(), secret);
+    ASSERT_TRUE(member.ComesIn() && member.IsTaken());
+  }
+  std::string raw;
+  for (std::size_t i = 0; i < secret.size(); i += 2) {
+    raw.push_back(static_cast<char>(std::stoi(secret.substr(i, 2), nullptr, 16)));
+  }
+  bool has_standing = false;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(config_.directory)) {
+    if (!entry.is_regular_file()) continue;
+    const std::string bytes = ReadFile(entry.path().string(), 1u << 30).value();
+    EXPECT_THAT(bytes, Not(HasSubstr(secret))) << entry.path();
+    EXPECT_THAT(bytes, Not(HasSubstr(raw))) << entry.path();
+    has_standing = has_standing || bytes.find(standing) != std::string::npos;
+  }
+  EXPECT_TRUE(has_standing) << "so it would be found";
+}
 
 TEST_F(ServerAdmissionTest, InvitesAreInTheHistoryAndNotTheirSecrets) {
   std::string line;

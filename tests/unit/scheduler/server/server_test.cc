@@ -93,8 +93,12 @@ TEST_F(ServerTest, WritesItsFilesAndAnswersOverHttp) {
   ASSERT_TRUE(invite.ok());
   EXPECT_EQ(*invite, server->invite() + "\n");
   struct stat info {};
-  ASSERT_EQ(stat((config_.directory + "/invite").c_str(), &info), 0);
-  EXPECT_EQ(info.st_mode & 0777, 0600u);
+  for (const char* secret : {"invite", "join_secret", "identity.key"}) {
+    ASSERT_EQ(stat((config_.directory + "/" + secret).c_str(), &info), 0) << secret;
+    EXPECT_EQ(info.st_mode & 0777, 0600u) << secret;
+  }
+  ASSERT_EQ(stat(config_.directory.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700u);
   const auto parsed = net::ParseInvite(server->invite());
   ASSERT_TRUE(parsed.ok());
   EXPECT_EQ(parsed->addresses,
