@@ -121,8 +121,11 @@ async function loadHistory() {
 }
 function showHistory() {
   if (!shown) return;
-  const period = num(shown.periodMs) || 1, now = Date.now(), range = [now - spanShown[2], now];
-  const points = list(shown.points).filter(p => Array.isArray(p) && num(p[0]) >= range[0]);
+  const period = num(shown.periodMs) || 1, now = Date.now();
+  const points = list(shown.points).filter(p => Array.isArray(p) && num(p[0]) >= now - spanShown[2]);
+  // A peer that has not run for long fills the chart, too.
+  const first = Math.min(points.length ? num(points[0][0]) : now, now - 10 * period);
+  const range = [Math.max(first, now - spanShown[2]), now];
   const of = make => points.filter(p => Number.isFinite(make(p))).map(p => [p[0] + period, make(p)]);
   const rates = [["sent", "#2563c9", p => p[1] * 8000 / period],
                  ["received", "#d9822b", p => p[2] * 8000 / period]];

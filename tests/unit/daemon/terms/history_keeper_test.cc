@@ -25,9 +25,10 @@ class HistoryKeeperTest : public testing::Test {
   }
   void Pass(int looks) {
     for (; looks > 0; --looks) {
-      keeper_->Look(now_ms_, total_, step_, 2.5);
+      control_->PostAfter("test.look", seconds(1),
+                          [this] { keeper_->Look(now_ms_, total_, step_, 2.5); });
+      world_.RunUntil([this] { return world_.pending() == 0; }, seconds(2));
       now_ms_ += 1000;
-      world_.RunUntil([] { return false; }, seconds(1));
     }
   }
   std::string Hour() const { return keeper_->Json("span=1h", now_ms_).value(); }
