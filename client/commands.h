@@ -32,6 +32,8 @@ ExitCode Top(const Target& target, double interval_s, int rounds);
 ExitCode PeerCommand(const Target& target, const std::string& name,
                      const std::map<std::string, std::string>& arguments);
 ExitCode Stats(const Target& target);
+// Prints the link to the page of this machine's peer, with the token that lets it change settings.
+ExitCode PageLink(const Target& target);
 ExitCode Netcheck(const Target& target);
 ExitCode Logs(const Target& target, int lines, bool follow);
 ExitCode Health(const Target& target);

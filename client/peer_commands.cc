@@ -187,6 +187,16 @@ ExitCode Netcheck(const Target& target) {
   return ExitCode::kOk;
 }
 
+ExitCode PageLink(const Target& target) {
+  const auto reply = net::LocalCommand(Socket(target), "page", {}, kCallTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  std::cout << (target.json ? reply->json : reply->message) << "\n";
+  if (!target.json && reply->message.find('#') == std::string::npos) {
+    std::cerr << "settings cannot be changed there, as status.listen is no loopback address\n";
+  }
+  return ExitCode::kOk;
+}
+
 ExitCode Stats(const Target& target) {
   const auto reply = net::LocalCommand(Socket(target), "stats", {}, kCallTimeout);
   if (!reply.ok()) return NotRunning(target, reply.status());

@@ -28,14 +28,17 @@ void PeerNode::OnCommand(const std::string& name,
   if (name == "leave") return reply(Leave(arguments.contains("now")));
   if (name == "finish") return reply(Finish(arguments.contains("now")));
   if (name == "set") return reply(Set(arguments));
+  if (name == "settings") return reply(Settings());
   if (name == "stats") return Stats(std::move(reply));
   if (name == "stop") {
     reply(net::CommandResult{"shoald stops", ""});
     control_->Post("daemon.stop_command", [this] { on_stop_(Status::Ok()); });
     return;
   }
-  reply(InvalidArgument("shoald has no command '" + name +
-                        "'; it has join, pause, resume, leave, finish, set, stats and stop"));
+  reply(InvalidArgument(
+      "shoald has no command '" + name +
+      "'; it has join, pause, resume, leave, finish, set, settings, stats, page and "
+      "stop"));
 }
 
 Result<net::CommandResult> PeerNode::Pause(const std::map<std::string, std::string>& arguments) {

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <nlohmann/json.hpp>
+
 #include <chrono>
 #include <cstdlib>
 #include <future>
@@ -14,6 +16,7 @@
 #include "common/process/machine_memory.h"
 #include "common/process/service_manager.h"
 #include "common/units.h"
+#include "daemon/terms/page_order.h"
 #include "model/torch_device.h"
 #include "net/links/grpc_link_hub.h"
 
@@ -97,6 +100,7 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
   SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
+  SHOAL_ASSIGN_OR_RETURN(history_, OpenHistory(directory + "/history.bin"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));
   SHOAL_ASSIGN_OR_RETURN(checkpoints_, storage::OpenCheckpointStore(directory + "/checkpoints"));
   storage::DeltaStoreOptions options;
@@ -147,6 +151,7 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
   parts.overlay = std::move(overlay);
   parts.machine = &machine_;
   parts.ledger = ledger_;
+  parts.history = std::move(history_);
   node_ = std::make_unique<PeerNode>(std::move(parts), std::move(on_stop));
 }
 
@@ -159,17 +164,33 @@ Status PeerDaemon::OpenDoors() {
   handlers.on_command = [this](const std::string& name,
                                const std::map<std::string, std::string>& arguments,
                                std::function<void(Result<net::CommandResult>)> reply) {
+    SHOAL_ASSERT_ON(*control_);
+    if (name == "page") return reply(PageLink());
     node_->OnCommand(name, arguments, std::move(reply));
   };
   SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/shoald.sock",
                                                      control_.get(), std::move(handlers)));
+  SHOAL_RETURN_IF_ERROR(OpenPage());
+  return WriteFileAtomic(config_.directory + "/status.addr", status_address() + "\n");
+}
+
+Status PeerDaemon::OpenPage() {
   net::HttpServerOptions options;
   options.listen = config_.status_listen;
   options.allow_remote = config_.status_allow_remote;
-  SHOAL_ASSIGN_OR_RETURN(
-      http_, net::NewHttpServer(options, control_.get(),
-                                [this](const std::string& path) { return OnHttp(path); }));
-  return WriteFileAtomic(config_.directory + "/status.addr", status_address() + "\n");
+  options.token = net::NewJoinSecret();
+  net::HttpHandlers handlers;
+  handlers.on_get = [this](const net::HttpRequest& request) { return OnHttp(request); };
+  handlers.on_post = [this](const net::HttpRequest& request,
+                            std::function<void(net::HttpResponse)> reply) {
+    OnPageOrder(request, std::move(reply));
+  };
+  SHOAL_ASSIGN_OR_RETURN(http_, net::NewHttpServer(options, control_.get(), std::move(handlers)));
+  RunOn(control_.get(), [this, link = net::PageLink(status_address(), options.token)] {
+    page_link_ = link;
+    return 0;
+  });
+  return Status::Ok();
 }
 
 std::string PeerDaemon::status_address() const { return http_->address(); }
@@ -240,11 +261,52 @@ void PeerDaemon::EndIfHanging() {
   std::_Exit(static_cast<int>(ExitCode::kFailure));
 }
 
-net::HttpResponse PeerDaemon::OnHttp(const std::string& path) const {
+Result<net::CommandResult> PeerDaemon::PageLink() const {
   SHOAL_ASSERT_ON(*control_);
+  if (page_link_.empty()) return FailedPrecondition("shoald starts just now; ask again");
+  const nlohmann::ordered_json json = {{"schemaVersion", 1},
+                                       {"url", page_link_},
+                                       {"settings", page_link_.find('#') != std::string::npos}};
+  return net::CommandResult{page_link_, json.dump()};
+}
+
+void PeerDaemon::OnPageOrder(const net::HttpRequest& request,
+                             std::function<void(net::HttpResponse)> reply) {
+  SHOAL_ASSERT_ON(*control_);
+  if (request.path != "/settings") return reply(net::StatusPageOrNotFound("/settings"));
+  const auto refused = [reply](const Status& status) {
+    const int code = status.code() == StatusCode::kInvalidArgument ? 400 : 409;
+    reply({code, "text/plain; charset=utf-8", status.message() + "\n"});
+  };
+  Result<PageOrder> order = ParsePageOrder(request.body);
+  if (!order.ok()) return refused(order.status());
+  const bool idle = node_->Snapshot().state == PeerState::kIdle;
+  if (idle && (order->command == "pause" || order->command == "resume")) {
+    return refused(FailedPrecondition(
+        "this peer is in no swarm; join one with `shoal join INVITE --no-start`"));
+  }
+  node_->OnCommand(order->command, order->arguments,
+                   [reply, refused](Result<net::CommandResult> result) {
+                     if (!result.ok()) return refused(result.status());
+                     if (!result->json.empty())
+                       return reply({200, "application/json", result->json});
+                     const nlohmann::json json = {{"message", result->message}};
+                     reply({200, "application/json",
+                            json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)});
+                   });
+}
+
+net::HttpResponse PeerDaemon::OnHttp(const net::HttpRequest& request) const {
+  SHOAL_ASSERT_ON(*control_);
+  const std::string& path = request.path;
   if (path == "/api/v1/status") return {200, "application/json", StatusJson(node_->Snapshot())};
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8", MetricsText(node_->Snapshot())};
+  }
+  if (path == "/history") {
+    const Result<std::string> history = node_->History(request.query);
+    if (history.ok()) return {200, "application/json", *history};
+    return {400, "text/plain; charset=utf-8", history.status().message() + "\n"};
   }
   if (path == "/healthz") return {200, "text/plain", "ok\n"};
   if (path == "/readyz") {

@@ -15,6 +15,7 @@
 #include "daemon/peer_node.h"
 #include "daemon/settings_overlay.h"
 #include "daemon/terms/machine.h"
+#include "daemon/terms/usage_history.h"
 #include "daemon/terms/usage_ledger.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
@@ -53,12 +54,16 @@ class PeerDaemon {
   void MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
                 std::function<void(Status)> on_stop);
   Status OpenDoors();
-  net::HttpResponse OnHttp(const std::string& path) const;
+  Status OpenPage();
+  net::HttpResponse OnHttp(const net::HttpRequest& request) const;
+  void OnPageOrder(const net::HttpRequest& request, std::function<void(net::HttpResponse)> reply);
+  Result<net::CommandResult> PageLink() const;
   void EndIfHanging();
 
   const DaemonConfig config_;
   const LinuxMachine machine_{"/proc", "/sys/class/power_supply"};
   UsageLedger ledger_;  // as read; the node's is newer
+  UsageHistory history_;
   std::shared_ptr<const net::Identity> identity_;
   std::shared_ptr<net::RateLimiter> upload_;
   std::shared_ptr<net::RateLimiter> download_;
@@ -75,6 +80,8 @@ class PeerDaemon {
   const std::shared_ptr<net::MembershipCheck> members_ = std::make_shared<net::MembershipCheck>();
   std::unique_ptr<net::LinkHub> hub_;
   std::unique_ptr<net::LocalServer> local_;
+  // With the token of this start: who has it may change settings there. Thread: control.
+  std::string page_link_;
   std::unique_ptr<net::HttpServer> http_;
 };
 

@@ -147,4 +147,9 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
   return net::CommandResult{text, ""};
 }
 
+Result<net::CommandResult> PeerNode::Settings() const {
+  SHOAL_ASSERT_ON(*control_);
+  return net::CommandResult{"", SettingsJson(config_, overlay_, terms_->now_ms())};
+}
+
 }  // namespace shoal::daemon

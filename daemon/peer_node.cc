@@ -74,6 +74,8 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
   TermsKeeper::Owner* const terms_owner = this;
   terms_ = std::make_unique<TermsKeeper>(control_, store_, config_.directory + "/usage.json",
                                          parts.machine, std::move(parts.ledger), terms_owner);
+  history_ = std::make_unique<HistoryKeeper>(control_, store_, config_.directory + "/history.bin",
+                                             std::move(parts.history));
 }
 
 PeerNode::~PeerNode() = default;
@@ -88,6 +90,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
   offer_.reset();
   lost_offer_.reset();
   terms_->Save();
+  history_->Save();
   // A moment for the farewell to leave the machine.
   control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50),
                       [this, stopped = std::move(stopped)] {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/executor.h"
@@ -22,6 +23,7 @@
 #include "daemon/settings_overlay.h"
 #include "daemon/stage_host.h"
 #include "daemon/status_snapshot.h"
+#include "daemon/terms/history_keeper.h"
 #include "daemon/terms/machine.h"
 #include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
@@ -52,6 +54,7 @@ struct PeerParts {
   SettingsOverlay overlay;
   const Machine* machine = nullptr;  // without one no terms are kept but caps
   UsageLedger ledger;
+  UsageHistory history;
 };
 
 // Thread: control. Destroyed after its executors, whose tasks may know it.
@@ -78,6 +81,11 @@ class PeerNode : private SchedulerConnection::Owner,
   void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
                  std::function<void(Result<net::CommandResult>)> reply);
   StatusSnapshot Snapshot() const;
+  // GET /history, as HistoryJson of daemon/terms/usage_history.h.
+  Result<std::string> History(std::string_view query) const {
+    SHOAL_ASSERT_ON(*control_);
+    return history_->Json(query, terms_->now_ms());
+  }
   // What of this machine hangs; empty: nothing.
   const std::string& hang() const {
     SHOAL_ASSERT_ON(*control_);
@@ -154,6 +162,7 @@ class PeerNode : private SchedulerConnection::Owner,
   // ---- peer_membership.cc ----
   Result<net::CommandResult> Join(const std::map<std::string, std::string>& arguments);
   Result<net::CommandResult> Set(const std::map<std::string, std::string>& arguments);
+  Result<net::CommandResult> Settings() const;
   Status OpenConnection(const std::string& invite);
   void ForgetInvite();  // in the overlay, which the caller saves, and the file
   std::string CapsText() const;
@@ -195,6 +204,7 @@ class PeerNode : private SchedulerConnection::Owner,
   const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
+  std::unique_ptr<HistoryKeeper> history_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan

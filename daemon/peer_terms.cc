@@ -52,6 +52,7 @@ void PeerNode::TakePart() {
 
 void PeerNode::OnSecond(std::int64_t now_ms) {
   SHOAL_ASSERT_ON(*control_);
+  history_->Look(now_ms, terms_->ledger().total(), step_, loss_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
   LookForNetwork();
   if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;

@@ -60,6 +60,17 @@ bool ReadTimed(const nlohmann::json& json, std::map<std::string, TimedValue>* ti
   return true;
 }
 
+// The keys but for the caps.
+std::vector<std::pair<std::string, const std::string*>> Configured(const DaemonConfig& config) {
+  return {{"schedule", &config.schedule},
+          {"quiet", &config.quiet},
+          {"budget", &config.budget},
+          {"exclusive", &config.exclusive},
+          {"on_battery", &config.on_battery}};
+}
+
+std::string CapText(BitsPerSecond cap) { return cap.value == 0 ? "off" : FormatRate(cap); }
+
 std::optional<BitsPerSecond>* CapOf(std::string_view key, SettingsOverlay* overlay) {
   if (key == "upload") return &overlay->upload;
   if (key == "download") return &overlay->download;
@@ -120,13 +131,7 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
   TermSettings settings;
   settings.upload = overlay.upload.value_or(config.upload);
   settings.download = overlay.download.value_or(config.download);
-  const std::pair<const char*, const std::string*> configured[] = {
-      {"schedule", &config.schedule},
-      {"quiet", &config.quiet},
-      {"budget", &config.budget},
-      {"exclusive", &config.exclusive},
-      {"on_battery", &config.on_battery}};
-  for (const auto& [key, value] : configured) (void)ApplyTerm(key, *value, &settings);
+  for (const auto& [key, value] : Configured(config)) (void)ApplyTerm(key, *value, &settings);
   for (const auto& [key, value] : overlay.terms) (void)ApplyTerm(key, value, &settings);
   for (const auto& [key, timed] : overlay.timed) {
     if (timed.until_ms <= now_ms) continue;
@@ -134,6 +139,26 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
     settings.timed.push_back({key, timed.value, (timed.until_ms + 999) / 1000});
   }
   return settings;
+}
+
+std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& overlay,
+                         std::int64_t now_ms) {
+  std::map<std::string, std::string> values = {
+      {"upload", CapText(overlay.upload.value_or(config.upload))},
+      {"download", CapText(overlay.download.value_or(config.download))}};
+  for (const auto& [key, value] : Configured(config)) values[key] = *value;
+  for (const auto& [key, value] : overlay.terms) values[key] = value;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const net::LiveSetting& setting : net::kLiveSettings) {
+    const auto timed = overlay.timed.find(setting.name);
+    const bool holds = timed != overlay.timed.end() && timed->second.until_ms > now_ms;
+    list.push_back({{"name", setting.name},
+                    {"help", setting.help},
+                    {"value", holds ? timed->second.value : values[setting.name]},
+                    {"until", holds ? timed->second.until_ms : 0}});
+  }
+  const nlohmann::ordered_json json = {{"schemaVersion", 1}, {"settings", std::move(list)}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay) {

@@ -50,6 +50,11 @@ Result<SettingsOverlay> WithSettings(SettingsOverlay overlay,
 TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& overlay,
                           std::int64_t now_ms);
 
+// What holds at a moment as people type it: {"schemaVersion":1,"settings":[{"name","help","value",
+// "until"},...]}, one entry per key of `shoal set`; "until", ms since 1970, or 0. Pure.
+std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& overlay,
+                         std::int64_t now_ms);
+
 // Which caps count at the start: what was typed last. A flag is newer than an earlier `shoal set`,
 // which is dropped; that in turn goes before file and environment. A line for each that gave way.
 std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay);

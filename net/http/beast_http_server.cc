@@ -6,6 +6,7 @@
 #include <boost/beast/core.hpp>
 #include <boost/beast/http.hpp>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "common/trace.h"
 #include "net/base/host_port.h"
 #include "net/http/http_server.h"
+#include "net/http/post_guard.h"
 #include "net/http/status_page.h"
 
 namespace shoal::net {
@@ -25,7 +27,6 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 
 constexpr std::size_t kHeaderBytesMax = 16 * 1024;
-constexpr std::size_t kBodyBytesMax = 0;
 constexpr auto kIdleTimeout = std::chrono::seconds(15);
 constexpr auto kHandlerTimeout = std::chrono::minutes(1);
 // Only the page's own script and style, and nobody may frame it: what peers say is shown there.
@@ -44,67 +45,130 @@ bool IsLoopbackHost(std::string_view host) {
   return !error && address.is_loopback();
 }
 
-// The owner's handler; run under the lock, so that it never runs once the server is gone.
-struct SharedHandler {
-  Mutex mutex;
-  std::function<HttpResponse(const std::string&)> handler SHOAL_GUARDED_BY(mutex);
-
-  HttpResponse Call(const std::string& path) {
-    MutexLock lock(mutex);
-    if (!handler) return {503, "text/plain; charset=utf-8", "stopping\n"};
-    return handler(path);
+bool IsLoopback(asio::ip::address address) {
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
   }
+  return address.is_loopback();
+}
+
+std::string_view View(beast::string_view text) { return {text.data(), text.size()}; }
+
+// The owner's handlers; run under the lock, so that they never run once the server is gone.
+struct SharedHandlers {
+  using Reply = std::function<void(HttpResponse)>;
+
+  Mutex mutex;
+  HttpHandlers handlers SHOAL_GUARDED_BY(mutex);
+
+  void Call(bool post, const HttpRequest& request, const Reply& reply) {
+    MutexLock lock(mutex);
+    if (post && handlers.on_post) return handlers.on_post(request, reply);
+    if (!post && handlers.on_get) return reply(handlers.on_get(request));
+    reply({503, "text/plain; charset=utf-8", "stopping\n"});
+  }
+};
+
+// What all connections have in common. Thread: status, but for the handlers.
+struct Shared {
+  Shared(const HttpServerOptions& options, Executor* on, HttpHandlers given)
+      : any_host(options.allow_remote),
+        body_bytes_max(options.token.empty() ? 0 : kPostBytesMax),
+        executor(on),
+        guard(given.on_post ? options.token : "", &on->clock()),
+        handlers(std::make_shared<SharedHandlers>()) {
+    MutexLock lock(handlers->mutex);
+    handlers->handlers = std::move(given);
+  }
+
+  const bool any_host;
+  const std::size_t body_bytes_max;
+  Executor* const executor;
+  PostGuard guard;
+  const std::shared_ptr<SharedHandlers> handlers;
 };
 
 // One connection; kept alive by its own pending operations. Thread: status.
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  Session(tcp::socket socket, bool any_host, std::weak_ptr<asio::io_context> context,
-          Executor* executor, std::shared_ptr<SharedHandler> handler)
-      : any_host_(any_host),
-        stream_(std::move(socket)),
+  Session(tcp::socket socket, std::weak_ptr<asio::io_context> context,
+          std::shared_ptr<Shared> shared)
+      : stream_(std::move(socket)),
         waiting_(stream_.get_executor()),
         context_(std::move(context)),
-        executor_(executor),
-        handler_(std::move(handler)) {}
+        shared_(std::move(shared)) {}
 
   void Read() {
     parser_.emplace();
     parser_->header_limit(kHeaderBytesMax);
-    parser_->body_limit(kBodyBytesMax);
+    parser_->body_limit(shared_->body_bytes_max);
     stream_.expires_after(kIdleTimeout);
     http::async_read(stream_, buffer_, *parser_,
                      [self = shared_from_this()](beast::error_code error, std::size_t) {
-                       if (!error) self->Answer();
+                       if (!error) return self->Answer();
+                       if (error == http::error::body_limit) self->RefuseBody();
                      });
   }
 
  private:
   void Answer() {
     const auto& request = parser_->get();
-    if (request.method() != http::verb::get && request.method() != http::verb::head) {
+    const bool post = request.method() == http::verb::post;
+    if (!post && request.method() != http::verb::get && request.method() != http::verb::head) {
       return Write({405, "text/plain; charset=utf-8", "only GET is answered here\n"});
     }
-    const auto host = request[http::field::host];
-    if (!any_host_ && !IsLoopbackHost(std::string_view(host.data(), host.size()))) {
+    const bool own_name = IsLoopbackHost(View(request[http::field::host]));
+    if (!shared_->any_host && !own_name) {
       return Write({403, "text/plain; charset=utf-8", "ask under a loopback name\n"});
     }
-    std::string path(request.target().data(), request.target().size());
-    path = path.substr(0, path.find('?'));
+    if (post) {
+      if (auto refused = shared_->guard.Refuse(Headers(own_name))) return Write(*refused);
+    }
+    const std::string_view target = View(request.target());
+    const std::size_t path_end = std::min(target.find('?'), target.size());
+    HttpRequest asked{std::string(target.substr(0, path_end)), "", request.body()};
+    if (path_end < target.size()) asked.query = target.substr(path_end + 1);
+    Ask(post, std::move(asked));
+  }
+
+  PostHeaders Headers(bool own_name) const {
+    const auto& request = parser_->get();
+    beast::error_code error;
+    const tcp::endpoint caller = stream_.socket().remote_endpoint(error);
+    PostHeaders headers;
+    headers.from_loopback = own_name && !error && IsLoopback(caller.address());
+    headers.host = View(request[http::field::host]);
+    headers.has_origin = request.count(http::field::origin) > 0;
+    headers.origin = View(request[http::field::origin]);
+    headers.fetch_site = View(request["Sec-Fetch-Site"]);
+    headers.content_type = View(request[http::field::content_type]);
+    headers.token = View(request["X-Shoal-Token"]);
+    return headers;
+  }
+
+  void Ask(bool post, HttpRequest asked) {
     stream_.expires_never();
     // The wait keeps the session alive inside the context while the executor works. The executor
     // itself holds only a weak reference: it may outlive the server.
     waiting_.expires_after(kHandlerTimeout);
     waiting_.async_wait([self = shared_from_this()](beast::error_code) {});
-    executor_->Post("http.request", [session = weak_from_this(), context = context_,
-                                     handler = handler_, path = std::move(path)] {
-      HttpResponse response = handler->Call(path);
+    const auto reply = [session = weak_from_this(), context = context_](HttpResponse response) {
       const std::shared_ptr<asio::io_context> alive = context.lock();
       if (!alive) return;
       asio::post(*alive, [session, response = std::move(response)]() mutable {
         if (const auto self = session.lock()) self->Write(std::move(response));
       });
-    });
+    };
+    shared_->executor->Post("http.request",
+                            [post, reply, handlers = shared_->handlers, asked = std::move(asked)] {
+                              handlers->Call(post, asked, reply);
+                            });
+  }
+
+  // What is left of it is not read, so the connection ends.
+  void RefuseBody() {
+    parser_->get().keep_alive(false);
+    Write({413, "text/plain; charset=utf-8", "the request is too large\n"});
   }
 
   void Write(HttpResponse answer) {
@@ -133,12 +197,10 @@ class Session : public std::enable_shared_from_this<Session> {
                       });
   }
 
-  const bool any_host_;
   beast::tcp_stream stream_;
   asio::steady_timer waiting_;
   const std::weak_ptr<asio::io_context> context_;
-  Executor* const executor_;
-  const std::shared_ptr<SharedHandler> handler_;
+  const std::shared_ptr<Shared> shared_;
   beast::flat_buffer buffer_;
   std::optional<http::request_parser<http::string_body>> parser_;
   http::response<http::string_body> response_;
@@ -146,21 +208,15 @@ class Session : public std::enable_shared_from_this<Session> {
 
 class BeastHttpServer final : public HttpServer {
  public:
-  BeastHttpServer(bool allow_remote, Executor* executor,
-                  std::function<HttpResponse(const std::string&)> handler)
-      : allow_remote_(allow_remote),
-        context_(std::make_shared<asio::io_context>(1)),
+  BeastHttpServer(const HttpServerOptions& options, Executor* executor, HttpHandlers handlers)
+      : context_(std::make_shared<asio::io_context>(1)),
         acceptor_(*context_),
-        executor_(executor),
-        handler_(std::make_shared<SharedHandler>()) {
-    MutexLock lock(handler_->mutex);
-    handler_->handler = std::move(handler);
-  }
+        shared_(std::make_shared<Shared>(options, executor, std::move(handlers))) {}
 
   ~BeastHttpServer() override {
     {
-      MutexLock lock(handler_->mutex);
-      handler_->handler = nullptr;
+      MutexLock lock(shared_->handlers->mutex);
+      shared_->handlers->handlers = {};
     }
     context_->stop();
     if (thread_.joinable()) thread_.join();
@@ -173,7 +229,7 @@ class BeastHttpServer final : public HttpServer {
         asio::ip::make_address(target.host == "localhost" ? "127.0.0.1" : target.host, error);
     if (error)
       return InvalidArgument("status listen address '" + listen + "' is not an IP address");
-    if (!address.is_loopback() && !allow_remote_) {
+    if (!address.is_loopback() && !shared_->any_host) {
       return InvalidArgument(
           "the status page listens on loopback only, not on " + listen +
           "; write 127.0.0.1:" + std::to_string(target.port) +
@@ -205,31 +261,38 @@ class BeastHttpServer final : public HttpServer {
     acceptor_.async_accept([this](beast::error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
       if (!error) {
-        std::make_shared<Session>(std::move(socket), allow_remote_, context_, executor_, handler_)
-            ->Read();
+        std::make_shared<Session>(std::move(socket), context_, shared_)->Read();
       }
       Accept();
     });
   }
 
-  const bool allow_remote_;
   const std::shared_ptr<asio::io_context> context_;
   tcp::acceptor acceptor_;
-  Executor* const executor_;
-  const std::shared_ptr<SharedHandler> handler_;
+  const std::shared_ptr<Shared> shared_;
   std::string address_;
   std::thread thread_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<HttpServer>> NewHttpServer(
-    const HttpServerOptions& options, Executor* executor,
-    std::function<HttpResponse(const std::string& path)> handler) {
-  auto server =
-      std::make_unique<BeastHttpServer>(options.allow_remote, executor, std::move(handler));
+Result<std::unique_ptr<HttpServer>> NewHttpServer(const HttpServerOptions& options,
+                                                  Executor* executor, HttpHandlers handlers) {
+  auto server = std::make_unique<BeastHttpServer>(options, executor, std::move(handlers));
   SHOAL_RETURN_IF_ERROR(server->Listen(options.listen));
   return std::unique_ptr<HttpServer>(std::move(server));
+}
+
+std::string PageLink(const std::string& address, const std::string& token) {
+  const Result<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return "http://" + address + "/";
+  HostPort at = *parsed;
+  if (at.host == "0.0.0.0") at.host = "127.0.0.1";
+  if (at.host == "::") at.host = "::1";
+  const std::string link = "http://" + FormatHostPort(at) + "/";
+  beast::error_code error;
+  const auto ip = asio::ip::make_address(at.host, error);
+  return !error && IsLoopback(ip) ? link + "#token=" + token : link;
 }
 
 HttpResponse StatusPageOrNotFound(const std::string& path) {
@@ -239,6 +302,9 @@ HttpResponse StatusPageOrNotFound(const std::string& path) {
   if (path == "/page.css") return {200, "text/css; charset=utf-8", std::string(StatusStyle())};
   if (path == "/page.js") {
     return {200, "text/javascript; charset=utf-8", std::string(StatusScript())};
+  }
+  if (path == "/peer.js") {
+    return {200, "text/javascript; charset=utf-8", std::string(PeerScript())};
   }
   return {404, "text/plain; charset=utf-8",
           "not here; try /, /api/v1/status, /metrics, /healthz or /readyz\n"};

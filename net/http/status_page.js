@@ -3,7 +3,7 @@ const $ = id => document.getElementById(id);
 const colours = ["#2563c9", "#d9822b", "#1f8a4c", "#9b4dca", "#c0392b", "#0f9aa8", "#8a6d3b",
                  "#d14d8b", "#4f6d7a", "#7fb800", "#6a4c93", "#ff8fab", "#00798c", "#b08968",
                "#3d5a80", "#e0a100"];
-const history = new Map();   // link, by the ids of its ends -> {label, points: [[seconds, bits per second]]}
+const rateHistory = new Map();   // link, by the ids of its ends -> {label, points: [[seconds, bits per second]]}
 const keep = 180;            // seconds of link rates
 
 // What the table of status fields (net/http/peer_status_fields.cc) calls a field, or a value of it.
@@ -29,13 +29,17 @@ const el = (tag, attributes = {}, ...children) =>
 const svg = (tag, attributes = {}, ...children) =>
   fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 const show = (id, ...children) => $(id).replaceChildren(...children);
+// Only what changes is said again by a screen reader.
+function say(id, text) {
+  if ($(id).textContent !== text) $(id).textContent = text;
+}
 // Through the object model: the page's policy forbids style attributes.
 function coloured(element, colour, width) {
   element.style.background = colour;
   if (width) element.style.width = width;
   return element;
 }
-const headRow = names => el("tr", {}, ...names.map(name => el("th", {}, name)));
+const headRow = names => el("tr", {}, ...names.map(name => el("th", {scope: "col"}, name)));
 const row = cells => el("tr", {}, ...cells.map(c => el("td", {}, c)));
 const keyOf = items => items.map(([name, colour]) =>
   el("span", {}, coloured(el("i"), colour), name)).flatMap(span => [span, " "]);
@@ -82,7 +86,7 @@ function normalise(s) {
   const swarm = s.swarm || {};
   const role = s.role || {stage: -1, pipeline: -1};
   const rules = list((s.terms || {}).rules).filter(rule => !list(s.stateReasons).includes(rule));
-  return {both: true, title: s.name, state: s.state, reason: list(s.stateReasons).concat(rules).join("; "),
+  return {both: true, title: s.name, run: swarm.name, state: s.state, reason: list(s.stateReasons).concat(rules).join("; "),
           step: swarm.step, steps: swarm.targetStep, loss: swarm.loss, losses: list(swarm.losses),
           heldOut: pairs(swarm.heldOut),
           speed: (s.work || {}).samplesPerSecond, version: s.version,
@@ -165,15 +169,26 @@ function showMap(v) {
   show("map", ...(rows.length ? rows : ["no peers yet"]));
 }
 
-// series: [{colour, points: [[x, y]], dots: whether each point is marked}]; axis labels by the two formatters.
-function chart(target, series, formatX, formatY, fromZero) {
+// The points in lists without a gap.
+function unbroken(points, gap) {
+  const parts = [[]];
+  points.forEach((p, i) => {
+    if (i > 0 && p[0] - points[i - 1][0] > gap) parts.push([]);
+    parts.at(-1).push(p);
+  });
+  // A lone point is seen, too.
+  return parts.map(part => part.length === 1 ? [part[0], part[0]] : part);
+}
+// series: [{colour, points: [[x, y]], dots: whether each point is marked, gap: the line breaks between points
+// that are further apart}]; axis labels by the two formatters; range: of x, by default that of the points.
+function chart(target, series, formatX, formatY, fromZero, range) {
   const w = target.clientWidth || 400, h = 170, left = 84, bottom = 20, top = 8;
   const all = series.flatMap(s => s.points);
   if (all.length < 2) {
     target.replaceChildren(svg("text", {x: 8, y: 24}, "nothing to draw yet"));
     return;
   }
-  const xs = all.map(p => p[0]), ys = all.map(p => p[1]);
+  const xs = range || all.map(p => p[0]), ys = all.map(p => p[1]);
   const x0 = Math.min(...xs), x1 = Math.max(...xs);
   let y0 = fromZero ? 0 : Math.min(...ys), y1 = Math.max(...ys);
   if (y1 <= y0) y1 = y0 + 1;
@@ -188,9 +203,11 @@ function chart(target, series, formatX, formatY, fromZero) {
   shapes.push(svg("text", {x: left, y: h - 4}, formatX(x0)),
               svg("text", {x: w - 8, y: h - 4, "text-anchor": "end"}, formatX(x1)));
   for (const s of series) {
-    shapes.push(svg("polyline", {
-      fill: "none", stroke: s.colour, "stroke-width": 1.6,
-      points: s.points.map(p => `${X(p[0]).toFixed(1)},${Y(p[1]).toFixed(1)}`).join(" ")}));
+    for (const part of unbroken(s.points, s.gap || Infinity)) {
+      shapes.push(svg("polyline", {
+        fill: "none", stroke: s.colour, "stroke-width": 1.6, "stroke-linecap": "round",
+        points: part.map(p => `${X(p[0]).toFixed(1)},${Y(p[1]).toFixed(1)}`).join(" ")}));
+    }
     if (s.dots) {
       shapes.push(...s.points.map(p => svg("circle", {cx: X(p[0]), cy: Y(p[1]), r: 3, fill: s.colour})));
     }
@@ -213,13 +230,13 @@ function showRates(links) {
     live.add(key);
     const label = `${l.from.name} → ${l.name}` + (String(l.channel).startsWith("boundary") ? ""
       : " (" + String(l.channel).split("/")[0] + ")");
-    if (!history.has(key)) history.set(key, {label, points: []});
-    const points = history.get(key).points;
+    if (!rateHistory.has(key)) rateHistory.set(key, {label, points: []});
+    const points = rateHistory.get(key).points;
     points.push([now, num(l.upBps)]);
     while (points.length && points[0][0] < now - keep) points.shift();
   }
-  for (const key of history.keys()) if (!live.has(key)) history.delete(key);
-  const series = [...history.values()].map(({label, points}, i) =>
+  for (const key of rateHistory.keys()) if (!live.has(key)) rateHistory.delete(key);
+  const series = [...rateHistory.values()].map(({label, points}, i) =>
     ({name: label, colour: colours[i % colours.length], points}));
   chart($("rates"), series, x => x > now - 2 ? "now" : Math.round(x - now) + " s", rate, true);
   show("rates-key", ...keyOf(series.map(s => [s.name, s.colour])));
@@ -327,22 +344,29 @@ function showKinds(sum) {
        ...Object.entries(sum).map(([kind, k]) =>
          row([of(kind), bytes(k.wire), k.raw ? bytes(k.raw) : "–", k.raw ? ratio(k.raw, k.wire) : "–"])));
 }
+// Once: a link that is made anew each second cannot be reached by keyboard.
+function showFoot(v) {
+  if ($("foot").childElementCount) return;
+  show("foot", `shoal ${v.version} · `, el("a", {href: "/api/v1/status"}, "JSON"), " · ",
+       el("a", {href: "/metrics"}, "metrics"),
+       v.both ? " · `shoal page` prints a link with which settings can be changed here" : "");
+}
 async function refresh() {
   try {
     const answer = await fetch("/api/v1/status", {cache: "no-store"});
     const v = normalise(await answer.json());
     const sum = totals(v), links = linksOf(v);
     document.title = "shoal: " + v.title;
-    $("name").textContent = v.title;
-    $("state").textContent = v.state;
+    say("name", v.title);
+    say("state", v.state);
     $("state").className = "state " + mood(v.state);
-    $("reason").textContent = v.reason || "";
+    say("reason", v.reason || "");
     showCards(v, sum); showMap(v); showLoss(v); showRates(links); showLinks(links); showKinds(sum);
     showEnds(v); showHealth(v); showTime(v);
-    show("foot", `shoal ${v.version} · `, el("a", {href: "/api/v1/status"}, "JSON"), " · ",
-         el("a", {href: "/metrics"}, "metrics"));
+    if (v.both && self.showPeer) showPeer(v);
+    showFoot(v);
   } catch (error) {
-    $("state").textContent = "no answer";
+    say("state", "no answer");
     $("state").className = "state bad";
   }
 }

@@ -162,9 +162,9 @@ ExitCode Serve(const Flags& flags, StopSignal* stop) {
     status.listen = flags.status_listen;
     status.allow_remote = flags.status_allow_remote;
     auto opened =
-        NewHttpServer(status, control.get(), [server = relay->get()](const std::string& path) {
-          return ServeRelay(path, server->stats(), kVersion);
-        });
+        NewHttpServer(status, control.get(), {[server = relay->get()](const HttpRequest& request) {
+                        return ServeRelay(request.path, server->stats(), kVersion);
+                      }});
     if (!opened.ok()) {
       return Fail(ExitCodeFor(opened.status()), "--status-listen: " + opened.status().message());
     }

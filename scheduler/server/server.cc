@@ -236,8 +236,9 @@ Status SchedulerServer::Listen() {
   net::HttpServerOptions http;
   http.listen = config_.status_listen;
   http.allow_remote = config_.status_allow_remote;
-  auto opened = net::NewHttpServer(http, control_.get(),
-                                   [this](const std::string& path) { return Serve(path); });
+  auto opened =
+      net::NewHttpServer(http, control_.get(),
+                         {[this](const net::HttpRequest& request) { return Serve(request.path); }});
   if (!opened.ok()) return CannotListen("status_listen", opened.status());
   OnControl([&] { http_ = *std::move(opened); });
   return Status::Ok();

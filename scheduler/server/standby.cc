@@ -60,8 +60,8 @@ Status Standby::Open() {
   net::HttpServerOptions http;
   http.listen = config_.status_listen;
   http.allow_remote = config_.status_allow_remote;
-  auto opened =
-      net::NewHttpServer(http, executor_, [this](const std::string& path) { return Serve(path); });
+  auto opened = net::NewHttpServer(
+      http, executor_, {[this](const net::HttpRequest& request) { return Serve(request.path); }});
   if (!opened.ok()) {
     return Status(StatusCode::kUnavailable, "status_listen: " + opened.status().message());
   }

@@ -1,12 +1,15 @@
-// Settings of an owner's terms as people type them, and the file of what taking part cost: whatever
-// is accepted decides within bounds, and what is written reads back the same.
+// Settings of an owner's terms as people type them, orders of the page, and the files of what
+// taking part cost and of its history: whatever is accepted decides within bounds, and what is
+// written reads back the same.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "daemon/terms/page_order.h"
 #include "daemon/terms/terms.h"
+#include "daemon/terms/usage_history.h"
 #include "daemon/terms/usage_ledger.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -24,6 +27,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string written = ledger->Text();
     if (UsageLedger::Parse(written).value().Text() != written) abort();
     if (ledger->Month(SystemCalendar().At(now)).sent_bytes > 1ull << 62) abort();
+  }
+  if (const auto order = ParsePageOrder(text); order.ok()) {
+    if (order->command == "resume" && !order->arguments.empty()) abort();
+    if (order->arguments.size() > 64) abort();
+  }
+  if (auto history = UsageHistory::Parse(text); history.ok()) {
+    if (history->Bytes() != text) abort();
+    if (!HistoryJson(*history, "span=7d", now * 1000).ok()) abort();
+    history->Add(now * 1000, {1, 1, ~0ull, 1}, 1.0);
+    if (!UsageHistory::Parse(history->Bytes()).ok()) abort();
   }
   return 0;
 }

@@ -91,6 +91,7 @@ class JsonTest(harness.SwarmTest):
             self.check("logs", {"lines"}, *peer)
             self.check("netcheck", {"verdict", "translated", "mapping", "relays", "paths"}, *peer)
             self.check("stats", {"days"}, *peer)
+            self.check("page", {"url", "settings"}, *peer)
             self.check("doctor", {"findings", "timeouts"}, *peer)
             status = status_fields("### Status: `GET /api/v1/status`")
             self.assertLess({"run", "members", "stages", "traffic"}, status)

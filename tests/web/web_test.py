@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -35,18 +36,22 @@ class Browser(harness.SwarmTest):
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return done.stdout
 
-    def page(self, status):
-        """What the page makes of a status."""
-        status = json.dumps(status).encode()
+    def page(self, status, history=None):
+        """What the page makes of a status, and of a peer's history."""
+        status, history = json.dumps(status).encode(), json.dumps(history or {}).encode()
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                name = {"/": "html", "/page.css": "css", "/page.js": "js"}.get(self.path)
-                page = harness.SOURCE / f"net/http/status_page.{name}"
-                body = page.read_bytes() if name else status
+                name = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js",
+                        "/peer.js": "peer.js"}.get(self.path)
+                if name:
+                    body = (harness.SOURCE / f"net/http/status_{name}").read_bytes()
+                else:
+                    body = history if self.path.startswith("/history") else status
                 kind = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
                 self.send_response(200)
-                self.send_header("Content-Type", kind.get(name, "application/json"))
+                self.send_header("Content-Type", kind.get((name or "").rpartition(".")[2],
+                                                          "application/json"))
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -111,9 +116,25 @@ class PeerPageTest(Browser):
                           "terms": {"rules": [paused, quiet]}, "version": "1",
                           "usage": {"trainedMs": 7_200_000, "sentBytes": 1 << 30,
                                     "receivedBytes": 1 << 30}})
-        self.assertIn(f'<span id="reason">{paused}; {quiet}</span>', page)
+        self.assertIn(f'<span id="reason" role="status">{paused}; {quiet}</span>', page)
         self.assertRegex(page, r"<b>2\.0 h</b>")
         self.assertRegex(page, r"<b>2\.\d+ GiB</b>")
+
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_a_peers_page_draws_its_history_with_gaps_where_it_was_off(self):
+        minute = int(time.time()) // 60 * 60_000
+        points = [[minute - ago * 60_000, 7_500_000, 750_000, 6, 60_000, None if ago % 2 else 2.5]
+                  for ago in (50, 49, 48, 20, 19, 18, 17)]
+        page = self.page({"name": "attic", "state": "training", "version": "1"},
+                         {"schemaVersion": 1, "span": "1h", "periodMs": 60_000, "points": points})
+        moved = re.search(r'<svg id="moved".*?</svg>', page, re.S).group()
+        self.assertEqual([len(line.split()) for line in re.findall(r' points="([^"]*)"', moved)],
+                         [3, 4, 3, 4], "sent and received, before and after the gap")
+        self.assertIn("1.0 Mbit/s", moved)
+        self.assertRegex(page, r"Micro-batches per minute; 42 in 1 hour")
+        self.assertRegex(page, r"Loss, now 2\.5000")
+        self.assertRegex(page, r'<section id="settings-box"[^>]* hidden')
 
 
 class WebTest(Browser):
@@ -148,7 +169,7 @@ class WebTest(Browser):
         for curve in rates:
             self.assertGreaterEqual(len(curve.split()), 3)
         table = self.part(page, r'<table id="links">(.*?)</table>')
-        names = re.findall(r"<th>(.*?)</th>", table)
+        names = re.findall(r"<th[^>]*>(.*?)</th>", table)
         rows = re.findall(r"<tr><td>.*?</tr>", table)
         self.assertGreaterEqual(len(rows), links)
         for row in rows:

@@ -51,6 +51,27 @@ TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
   EXPECT_FALSE(back->upload || back->download || back->invite || back->paused);
 }
 
+TEST_F(SettingsOverlayTest, WhatHoldsIsShownAsPeopleTypeIt) {
+  DaemonConfig config;
+  config.upload = BitsPerSecond{20'000'000};
+  SettingsOverlay overlay;
+  overlay.download = BitsPerSecond{1'500'000};
+  overlay.terms = {{"schedule", "sat-sun all"}};
+  overlay.timed["budget"] = {"300GB/month", 2000};
+  overlay.timed["quiet"] = {"all upload=1mbit", 1000};  // its time is over
+  const std::string json = SettingsJson(config, overlay, 1000);
+  for (const char* part :
+       {R"("name":"upload")", R"("value":"20 Mbit/s","until":0)", R"("value":"1.5 Mbit/s")",
+        R"("value":"sat-sun all")", R"("value":"300GB/month","until":2000)",
+        R"("name":"quiet","help":"Times)", R"("value":"off","until":0},{"name":"budget")"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+  // What is shown may be set.
+  TermSettings scratch;
+  EXPECT_TRUE(ApplyTerm("upload", "20 Mbit/s", &scratch).ok());
+  EXPECT_EQ(scratch.upload, config.upload);
+}
+
 TEST_F(SettingsOverlayTest, OnlyItsOwnerMayReadIt) {
   ASSERT_TRUE(WriteOverlay(path_, SettingsOverlay{}).ok());
   struct stat info {};
