@@ -121,11 +121,10 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
   settings.upload = overlay.upload.value_or(config.upload);
   settings.download = overlay.download.value_or(config.download);
   const std::pair<const char*, const std::string*> configured[] = {
-      {"schedule", &config.schedule},
-      {"quiet", &config.quiet},
-      {"budget", &config.budget},
-      {"exclusive", &config.exclusive},
-      {"on_battery", &config.on_battery}};
+      {"schedule", &config.schedule},     {"quiet", &config.quiet},
+      {"budget", &config.budget},         {"exclusive", &config.exclusive},
+      {"on_battery", &config.on_battery}, {"gpu_free", &config.gpu_free},
+      {"gpu_power", &config.gpu_power},   {"disk", &config.disk}};
   for (const auto& [key, value] : configured) (void)ApplyTerm(key, *value, &settings);
   for (const auto& [key, value] : overlay.terms) (void)ApplyTerm(key, value, &settings);
   for (const auto& [key, timed] : overlay.timed) {

@@ -39,9 +39,7 @@ std::map<std::string, std::string> KeysOf(const std::string& toml) {
   return keys;
 }
 
-TEST(DaemonConfig, ReadsEveryKey) {
-  DaemonConfig config;
-  const Status status = ParseConfig(R"(
+constexpr const char* kEveryKey = R"(
 [peer]
 name = "attic"
 directory = "/srv/shoal"
@@ -59,6 +57,9 @@ quiet = "08:00-22:00 upload=5mbit"
 budget = "300GB/month"
 exclusive = "steam"
 on_battery = "train"
+gpu_free = "3m"
+gpu_power = "200W"
+disk = "100GiB"
 [limits]
 delta_store = "10GiB"
 activations = "512MiB"
@@ -68,6 +69,7 @@ memory = "100MB"
 space = "tight"
 [compute]
 device = "cuda:1"
+card = "0000:01:00.0"
 threads = 3
 codec_threads = 4
 [status]
@@ -75,8 +77,11 @@ listen = "127.0.0.1:9999"
 allow_remote = true
 [log]
 level = "debug"
-)",
-                                    "my.toml", &config);
+)";
+
+TEST(DaemonConfig, ReadsEveryKey) {
+  DaemonConfig config;
+  const Status status = ParseConfig(kEveryKey, "my.toml", &config);
   ASSERT_TRUE(status.ok()) << status.ToString();
   EXPECT_EQ(config.name, "attic");
   EXPECT_EQ(config.directory, "/srv/shoal");
@@ -92,6 +97,10 @@ level = "debug"
   EXPECT_EQ(config.budget, "300GB/month");
   EXPECT_EQ(config.exclusive, "steam");
   EXPECT_EQ(config.on_battery, "train");
+  EXPECT_EQ(config.gpu_free, "3m");
+  EXPECT_EQ(config.gpu_power, "200W");
+  EXPECT_EQ(config.disk, "100GiB");
+  EXPECT_EQ(config.card, "0000:01:00.0");
   EXPECT_EQ(config.delta_store_bytes, 10ull << 30);
   EXPECT_EQ(config.store_memory_bytes, 100'000'000u);
   EXPECT_EQ(config.store_space, "tight");
@@ -104,7 +113,7 @@ level = "debug"
   EXPECT_TRUE(config.status_allow_remote);
   EXPECT_EQ(config.log_level, "debug");
   // Nothing was left out: the text that names all keys has as many as this one.
-  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 25u);
+  EXPECT_EQ(KeysOf(FormatConfig(config)).size(), 29u);
 }
 
 TEST(DaemonConfig, KeepsWhatTheFileDoesNotName) {
@@ -144,6 +153,7 @@ TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
       {"[terms]\nschedule = \"mon\"\n", 2, "terms.schedule", "mon-fri 18:00-08:00"},
       {"[terms]\n\nbudget = \"300GB\"\n", 3, "terms.budget", "300GB/month"},
       {"[terms]\non_battery = true\n", 2, "terms.on_battery", "text in quotes"},
+      {"[compute]\ncard = \"second\"\n", 2, "compute.card", "a number or a PCI bus id"},
       {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},
       {"[limits]\nactivations = \"5 mbit\"\n", 2, "limits.activations", "20GiB"},
       {"[limits]\ndevice_memory = \"much\"\n", 2, "limits.device_memory", "20GiB"},
