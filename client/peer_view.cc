@@ -194,6 +194,11 @@ Result<std::string> PeerView(const std::string& status_json) {
     device += (device.empty() ? "" : ", ") + FormatBytes(bytes) + " of weights and optimizer";
   }
   if (!device.empty()) rows.push_back({RowName("device"), device});
+  if (const std::string gpu = GpuText(At(json, "gpu")); !gpu.empty()) {
+    const double joules = Number(At(json, "usage"), "energyJoules");
+    rows.push_back({RowName("gpu"),
+                    gpu + (joules > 0 ? "; " + EnergyText(joules) + " for training so far" : "")});
+  }
   const Json& fetch = At(json, "fetch");
   if (Whole(fetch, "totalBytes") > Whole(fetch, "doneBytes")) {
     rows.push_back({RowName("fetch"), FormatBytes(Whole(fetch, "doneBytes")) + " of " +

@@ -42,6 +42,10 @@ std::string RowName(const char* path);
 std::string Decimal(const char* format, double value);
 std::string RateText(double bits_per_second);
 std::string MillisecondsText(double ms);
+// "38.2 Wh", "1.25 kWh".
+std::string EnergyText(double joules);
+// "287 W of at most 350 W, 10.2 GiB of 24.0 GiB of memory in use", of a status's gpu; "" if none.
+std::string GpuText(const Json& gpu);
 // Of 0 to 100.
 std::string WholePercent(double percent);
 // Of a fraction, with more digits where it is small.

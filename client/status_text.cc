@@ -78,6 +78,27 @@ std::string PercentText(const Json& json, const char* key) {
 
 std::string WholePercent(double percent) { return Decimal("%.0f %%", percent); }
 
+std::string EnergyText(double joules) {
+  const double hours = joules / 3600;  // Wh
+  if (hours >= 1000) return Decimal("%.2f kWh", hours / 1000);
+  return Decimal(hours >= 100 ? "%.0f Wh" : "%.1f Wh", hours);
+}
+
+std::string GpuText(const Json& gpu) {
+  std::string text;
+  if (At(gpu, "powerWatts").is_number()) {
+    text = Decimal("%.0f W", Number(gpu, "powerWatts"));
+    if (Number(gpu, "powerLimitWatts") > 0) {
+      text += Decimal(" of at most %.0f W", Number(gpu, "powerLimitWatts"));
+    }
+  }
+  if (Whole(gpu, "memoryBytes") > 0) {
+    text += (text.empty() ? "" : ", ") + FormatBytes(Whole(gpu, "memoryUsedBytes")) + " of " +
+            FormatBytes(Whole(gpu, "memoryBytes")) + " of memory in use";
+  }
+  return text;
+}
+
 std::string MillisecondsText(double ms) {
   constexpr double kLongest_ms = 1e3 * 3600 * 24 * 10'000;  // a Duration holds ten times as many
   return FormatDuration(std::chrono::milliseconds(ToWhole(std::min(ms, kLongest_ms))));

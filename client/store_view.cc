@@ -55,11 +55,14 @@ Result<std::string> StatsView(const std::string& stats_json) {
   std::vector<Row> rows = {{"day", net::PeerLabel("usage.trainedMs"),
                             net::PeerLabel("usage.microBatches"), net::PeerLabel("usage.sentBytes"),
                             net::PeerLabel("usage.receivedBytes")}};
-  const auto add = [&rows](const std::string& name, const Json& usage) {
+  const bool energy = At(json, "total").is_object() && At(json, "total").contains("energyJoules");
+  if (energy) rows.front().push_back(net::PeerLabel("usage.energyJoules"));
+  const auto add = [&](const std::string& name, const Json& usage) {
     rows.push_back({name, MillisecondsText(Number(usage, "trainedMs")),
                     std::to_string(Whole(usage, "microBatches")),
                     FormatBytes(Whole(usage, "sentBytes")),
                     FormatBytes(Whole(usage, "receivedBytes"))});
+    if (energy) rows.back().push_back(EnergyText(Number(usage, "energyJoules")));
   };
   for (const Json& day : List(json, "days")) add(Text(day, "day"), day);
   add("in all", At(json, "total"));

@@ -124,6 +124,9 @@ void AddStage(const Json& status, std::size_t columns, Lines* lines) {
   }
   if (!Text(status, "device").empty()) text += ", on " + Text(status, "device");
   AddWrapped("role", text, columns, lines);
+  if (const std::string gpu = GpuText(At(status, "gpu")); !gpu.empty()) {
+    AddWrapped("GPU", gpu, columns, lines);
+  }
   const Json& fetch = At(status, "fetch");
   if (Whole(fetch, "totalBytes") > Whole(fetch, "doneBytes")) {
     const double part = Number(fetch, "doneBytes") / Number(fetch, "totalBytes");

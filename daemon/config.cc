@@ -201,6 +201,15 @@ Status CheckDevice(const DaemonConfig& config) {
   return InvalidArgument("'" + device + "' must be cpu, cuda, cuda:N or auto");
 }
 
+Status CheckCard(const DaemonConfig& config) {
+  const std::string& card = config.card;
+  const bool is_id = !card.empty() && card.size() < 32 &&
+                     card.find_first_not_of("0123456789abcdefABCDEF:.") == std::string::npos &&
+                     card[0] >= '0' && card[0] <= '9';
+  if (card == "auto" || card == "off" || is_id) return Status::Ok();
+  return InvalidArgument("'" + card + "' must be auto, off, a number or a PCI bus id");
+}
+
 Status CheckStoreSpace(const DaemonConfig& config) {
   if (config.store_space == "default" || config.store_space == "tight") return Status::Ok();
   return InvalidArgument("'" + config.store_space + "' is none of default, tight");
@@ -223,9 +232,9 @@ Key Term(const char* name, std::string DaemonConfig::*field, const char* help) {
   });
 }
 
-const std::vector<Key>& Keys() {
+std::vector<Key> NetworkRows() {
   using C = DaemonConfig;
-  static const std::vector<Key> keys = {
+  return {
       Text("peer", "name", &C::name,
            "Name of this peer, shown to the organiser; empty: the machine's name.", CheckName),
       Text(
@@ -247,6 +256,12 @@ const std::vector<Key>& Keys() {
       Text("network", "pacing", &C::pacing,
            "auto: find out what the line takes and fill no router's queue; off: only the cap.",
            CheckPacing),
+  };
+}
+
+std::vector<Key> TermRows() {
+  using C = DaemonConfig;
+  return {
       Term("schedule", &C::schedule,
            "When this peer may train, like \"mon-fri 18:00-08:00, sat-sun all\"; else it pauses."),
       Term("quiet", &C::quiet,
@@ -259,6 +274,19 @@ const std::vector<Key>& Keys() {
       Term("exclusive", &C::exclusive,
            "Programs of this user beside which it pauses, like \"steam, blender\"; \"off\": none."),
       Term("on_battery", &C::on_battery, "On battery: pause or train."),
+      Term("gpu_free", &C::gpu_free,
+           "Pause while another program uses this peer's NVIDIA GPU, until that was free for so "
+           "long, "
+           "like \"3m\"; \"off\": train."),
+      Term("gpu_power", &C::gpu_power,
+           "Most power of the GPU, like \"200W\", if its driver lets shoald; \"off\": as it is."),
+      Term("disk", &C::disk, "Most disk space of this peer, like \"100GiB\"; \"off\": any."),
+  };
+}
+
+std::vector<Key> MachineRows() {
+  using C = DaemonConfig;
+  return {
       Size("limits", "delta_store", &C::delta_store_bytes,
            "Most bytes of m in the delta store. Files take up to 2.2 times that, 1.5 with "
            "store.space = \"tight\"."),
@@ -276,6 +304,8 @@ const std::vector<Key>& Keys() {
            CheckStoreSpace),
       Text("compute", "device", &C::device, "Device of the model: cpu, cuda, cuda:N or auto.",
            CheckDevice),
+      Text("compute", "card", &C::card,
+           "NVIDIA GPU to watch: auto (that of device), off, its number or PCI bus id.", CheckCard),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),
       Text("status", "listen", &C::status_listen, "host:port of status page, JSON and metrics."),
@@ -284,6 +314,16 @@ const std::vector<Key>& Keys() {
       Text("log", "level", &C::log_level,
            "Level of the log: trace, debug, info, warning, error or off.", CheckLogLevel),
   };
+}
+
+const std::vector<Key>& Keys() {
+  static const std::vector<Key> keys = [] {
+    std::vector<Key> all;
+    for (const std::vector<Key>& rows : {NetworkRows(), TermRows(), MachineRows()}) {
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }();
   return keys;
 }
 

@@ -34,6 +34,9 @@ struct DaemonConfig {
   std::string budget = "off";
   std::string exclusive = "off";
   std::string on_battery = "pause";
+  std::string gpu_free = "off";
+  std::string gpu_power = "off";
+  std::string disk = "off";
   // [limits]
   std::uint64_t delta_store_bytes = 50ull << 30;
   std::uint64_t activation_bytes = 4ull << 30;  // bound on micro-batches in flight
@@ -43,6 +46,7 @@ struct DaemonConfig {
   std::string store_space = "default";  // default | tight
   // [compute]
   std::string device = "auto";  // cpu | cuda | cuda:N | auto
+  std::string card = "auto";    // auto | off | the driver's number or PCI bus id
   std::uint32_t threads = 0;    // 0: LibTorch's choice
   std::uint32_t codec_threads = 2;
   // [status]

@@ -17,6 +17,8 @@
 #include "common/process/service_manager.h"
 #include "common/units.h"
 #include "daemon/terms/page_order.h"
+#include "daemon/gpu/gpu_watch.h"
+#include "daemon/gpu/nvidia_driver.h"
 #include "model/torch_device.h"
 #include "net/links/grpc_link_hub.h"
 
@@ -29,6 +31,7 @@ constexpr Duration kStopTimeout = std::chrono::seconds(10);
 // Of a process that is told to end: less than the ten seconds that `docker stop` grants.
 constexpr Duration kStopHandoverMax = std::chrono::seconds(7);
 constexpr Duration kFlushMax = std::chrono::seconds(5);
+constexpr Duration kGpuEndMax = std::chrono::seconds(3);
 
 // Runs `task` on `executor` and waits for it; for start and stop on the main thread only.
 template <typename Task>
@@ -41,8 +44,8 @@ auto RunOn(Executor* executor, Task task) {
 }
 
 // That a stage may use at most; 0: unknown. Bounds what it takes.
-Result<std::uint64_t> LimitStageMemory(const DaemonConfig& config) {
-  SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
+Result<std::uint64_t> LimitStageMemory(const DaemonConfig& config,
+                                       const model::TorchDevice& device) {
   SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
                          model::LimitDeviceMemory(device, config.device_memory_bytes));
   const std::uint64_t bytes = limit == 0 ? MachineMemoryBytes() : limit;
@@ -67,11 +70,13 @@ Result<UsageLedger> ReadLedger(const std::string& path) {
 
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
                                                      std::function<void(Status)> on_stop) {
-  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t memory_bytes, LimitStageMemory(config));
+  SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t memory_bytes, LimitStageMemory(config, device));
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config));
   SettingsOverlay overlay;
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork(&overlay));
+  daemon->OpenGpu(model::BusIdOf(device), overlay);
   daemon->MakeNode(memory_bytes, std::move(overlay), std::move(on_stop));
   SHOAL_RETURN_IF_ERROR(daemon->OpenDoors());
   SHOAL_RETURN_IF_ERROR(RunOn(daemon->control_.get(), [&daemon] {
@@ -113,6 +118,23 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   return Status::Ok();
 }
 
+// A GPU that cannot be watched trains all the same.
+void PeerDaemon::OpenGpu(const std::string& bus_id, const SettingsOverlay& overlay) {
+  const std::string card = config_.card == "auto" ? bus_id : config_.card;
+  if (card.empty() || card == "off") return;
+  Result<std::unique_ptr<GpuDriver>> driver = OpenNvidiaDriver(card);
+  if (!driver.ok()) {
+    SHOAL_LOG(kWarning, "daemon", "gpu.not_watched", {"reason", driver.status().message()});
+    return;
+  }
+  gpu_.driver = *std::move(driver);
+  const TermSettings terms = TermsInForce(config_, overlay, machine_.UnixMs());
+  gpu_.first = LookAtGpu(gpu_.driver.get(), machine_, terms.gpu_free.has_value());
+  SHOAL_LOG(kInfo, "daemon", "gpu.watched", {"card", card}, {"name", gpu_.first.reading.name});
+  gpu_thread_ = NewThreadExecutor("gpu");
+  gpu_.thread = gpu_thread_.get();
+}
+
 Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   net::LinkHubOptions options;
   options.listen = config_.listen;
@@ -152,6 +174,7 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
   parts.machine = &machine_;
   parts.ledger = ledger_;
   parts.history = std::move(history_);
+  parts.gpu = gpu_;
   node_ = std::make_unique<PeerNode>(std::move(parts), std::move(on_stop));
 }
 
@@ -225,7 +248,19 @@ PeerDaemon::~PeerDaemon() {
     }
   }
   store_.reset();
+  EndGpuThread();
   control_.reset();
+}
+
+// A driver may hang for ever, and nothing is lost with it: its thread is left to the process's end.
+void PeerDaemon::EndGpuThread() {
+  if (!gpu_thread_) return;
+  auto done = std::make_shared<std::promise<void>>();
+  gpu_thread_->Post("daemon.gpu", [done] { done->set_value(); });
+  if (done->get_future().wait_for(kGpuEndMax) == std::future_status::ready)
+    return gpu_thread_.reset();
+  SHOAL_LOG(kWarning, "daemon", "gpu.hangs", {"waited", FormatDuration(kGpuEndMax)});
+  std::_Exit(static_cast<int>(ExitCode::kOk));
 }
 
 void PeerDaemon::FeedWatchdog() {

@@ -12,6 +12,7 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "daemon/config.h"
+#include "daemon/gpu/gpu_watch.h"
 #include "daemon/peer_node.h"
 #include "daemon/settings_overlay.h"
 #include "daemon/terms/machine.h"
@@ -50,6 +51,7 @@ class PeerDaemon {
  private:
   explicit PeerDaemon(const DaemonConfig& config);
   Status OpenStores(SettingsOverlay* overlay);
+  void OpenGpu(const std::string& bus_id, const SettingsOverlay& overlay);
   Status OpenNetwork(SettingsOverlay* overlay);
   void MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
                 std::function<void(Status)> on_stop);
@@ -59,6 +61,7 @@ class PeerDaemon {
   void OnPageOrder(const net::HttpRequest& request, std::function<void(net::HttpResponse)> reply);
   Result<net::CommandResult> PageLink() const;
   void EndIfHanging();
+  void EndGpuThread();
 
   const DaemonConfig config_;
   const LinuxMachine machine_{"/proc", "/sys/class/power_supply"};
@@ -74,6 +77,8 @@ class PeerDaemon {
   std::unique_ptr<Executor> compute_;
   std::unique_ptr<Executor> codec_;
   std::unique_ptr<Executor> store_;
+  std::unique_ptr<Executor> gpu_thread_;  // null: there is no driver
+  WatchedGpu gpu_;
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<storage::DeltaStore> delta_store_;
   std::unique_ptr<storage::CheckpointStore> checkpoints_;

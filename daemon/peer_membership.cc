@@ -53,7 +53,7 @@ void PeerNode::Begin() {
     overlay_.paused_until_ms = 0;
   }
   paused_ = overlay_.paused;
-  terms_->Begin();
+  terms_->Begin(gpu_->first_user());
   std::string invite = !config_.invite.empty() ? config_.invite : overlay_.invite.value_or("");
   std::error_code error;
   if (invite.empty() && std::filesystem::exists(InviteFile(config_), error)) {
@@ -144,6 +144,9 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
     if (!shown) text += "; " + key + "=" + value;
   }
   for (const std::string& rule : terms_->allowed().rules) text += "\n" + rule;
+  if (arguments.contains("gpu_power") && !gpu_->power_text().empty()) {
+    text += "\n" + gpu_->power_text();
+  }
   return net::CommandResult{text, ""};
 }
 

@@ -76,6 +76,10 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
                                          parts.machine, std::move(parts.ledger), terms_owner);
   history_ = std::make_unique<HistoryKeeper>(control_, store_, config_.directory + "/history.bin",
                                              std::move(parts.history));
+  disk_ = std::make_unique<DiskKeeper>(
+      control_, store_, KeptStores{config_.directory, content_, delta_store_, checkpoints_});
+  GpuWatch::Owner* const gpu_owner = this;
+  gpu_ = std::make_unique<GpuWatch>(control_, std::move(parts.gpu), parts.machine, gpu_owner);
 }
 
 PeerNode::~PeerNode() = default;
@@ -103,6 +107,8 @@ void PeerNode::Stop(std::function<void()> stopped) {
 void PeerNode::Close() {
   SHOAL_ASSERT_ON(*control_);
   terms_->Close();
+  gpu_.reset();  // what it sees later has nobody to tell
+  disk_.reset();
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
   lost_offer_.reset();

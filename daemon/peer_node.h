@@ -18,7 +18,9 @@
 #include "common/executor.h"
 #include "common/status.h"
 #include "daemon/artefacts/artefact_offer.h"
+#include "daemon/artefacts/disk_keeper.h"
 #include "daemon/config.h"
+#include "daemon/gpu/gpu_watch.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/settings_overlay.h"
 #include "daemon/stage_host.h"
@@ -55,12 +57,14 @@ struct PeerParts {
   const Machine* machine = nullptr;  // without one no terms are kept but caps
   UsageLedger ledger;
   UsageHistory history;
+  WatchedGpu gpu;
 };
 
 // Thread: control. Destroyed after its executors, whose tasks may know it.
 class PeerNode : private SchedulerConnection::Owner,
                  private StageHost::Owner,
-                 private TermsKeeper::Owner {
+                 private TermsKeeper::Owner,
+                 private GpuWatch::Owner {
  public:
   // `on_stop` is called when the peer wants to end: by command, or refused by the scheduler (not
   // OK). Thread: any.
@@ -167,7 +171,7 @@ class PeerNode : private SchedulerConnection::Owner,
   void ForgetInvite();  // in the overlay, which the caller saves, and the file
   std::string CapsText() const;
 
-  // ---- peer_terms.cc: TermsKeeper::Owner, and what follows ----
+  // ---- peer_terms.cc: TermsKeeper::Owner and GpuWatch::Owner, and what follows ----
   TermSettings Terms(std::int64_t now_ms) const override {
     SHOAL_ASSERT_ON(*control_);
     return TermsInForce(config_, overlay_, now_ms);
@@ -177,10 +181,15 @@ class PeerNode : private SchedulerConnection::Owner,
     SHOAL_ASSERT_ON(*control_);
     return state_ == PeerState::kTraining;
   }
+  void OnGpuUser(const std::string& program) override {
+    SHOAL_ASSERT_ON(*control_);
+    terms_->OnGpuUser(program);
+  }
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;
   void OnSlept(Duration slept) override;
   void LookForNetwork();
+  void KeepDisk(std::uint64_t bytes_max);
   void RestByRule();
   void TakePart();
   void AddTerms(StatusSnapshot* s) const;
@@ -205,6 +214,8 @@ class PeerNode : private SchedulerConnection::Owner,
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
   std::unique_ptr<HistoryKeeper> history_;
+  std::unique_ptr<GpuWatch> gpu_;
+  std::unique_ptr<DiskKeeper> disk_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan

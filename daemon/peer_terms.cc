@@ -19,6 +19,7 @@ Usage PeerNode::Measured() const {
   usage.micro_batches = totals.micro_batches;
   usage.sent_bytes = totals.link_sent_wire_bytes + control.sent_wire_bytes;
   usage.received_bytes = totals.link_received_wire_bytes + control.received_wire_bytes;
+  usage.energy_joules = gpu_->energy_mj() / 1000;
   return usage;
 }
 
@@ -26,6 +27,7 @@ void PeerNode::OnTerms() {
   SHOAL_ASSERT_ON(*control_);
   const Allowed& allowed = terms_->allowed();
   hub_->SetCaps(allowed.upload, allowed.download);
+  gpu_->LimitPower(allowed.gpu_watts);
   const bool rested = rests();
   ruled_ = !allowed.trains();
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
@@ -55,6 +57,9 @@ void PeerNode::OnSecond(std::int64_t now_ms) {
   history_->Look(now_ms, terms_->ledger().total(), step_, loss_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
   LookForNetwork();
+  const TermSettings terms = Terms(now_ms);
+  gpu_->Look(terms.gpu_free.has_value());
+  KeepDisk(terms.disk_bytes);
   if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;
   SHOAL_LOG(kInfo, "daemon", "pause.ends", {"reason", "its time is over"});
   (void)Resume();
@@ -80,6 +85,19 @@ void PeerNode::LookForNetwork() {
   addresses_ = std::move(now);
 }
 
+void PeerNode::KeepDisk(std::uint64_t bytes_max) {
+  SHOAL_ASSERT_ON(*control_);
+  if (!disk_->Due(bytes_max)) return;
+  DiskOrder order;
+  order.bytes_max = bytes_max;
+  order.space =
+      config_.store_space == "tight" ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault;
+  if (const auto run = RunId::FromHex(run_id_); run.ok()) order.run = *run;
+  // While it gets a stage, what it will need is known in part only.
+  if (stage_ && state_ == PeerState::kTraining) order.blobs = stage_->blobs();
+  disk_->Keep(std::move(order));
+}
+
 void PeerNode::AddTerms(StatusSnapshot* s) const {
   SHOAL_ASSERT_ON(*control_);
   const Allowed& allowed = terms_->allowed();
@@ -94,11 +112,15 @@ void PeerNode::AddTerms(StatusSnapshot* s) const {
     report.until_ms = allowed.until.value_or(0) * 1000;
   }
   report.rules = allowed.rules;
+  for (const std::string* text : {&gpu_->power_text(), &disk_->text()}) {
+    if (!text->empty()) report.rules.push_back(*text);
+  }
   report.next_change_ms = allowed.next_change.value_or(0) * 1000;
   report.budget_used_bytes = allowed.budget_used_bytes;
   report.budget_bytes = allowed.budget_bytes;
   report.budget_resets_ms = allowed.budget_resets.value_or(0) * 1000;
   report.usage = terms_->ledger().total();
+  s->gpu = gpu_->reading();
 }
 
 // Checkpoints are counted on the thread that writes them.

@@ -66,7 +66,10 @@ std::vector<std::pair<std::string, const std::string*>> Configured(const DaemonC
           {"quiet", &config.quiet},
           {"budget", &config.budget},
           {"exclusive", &config.exclusive},
-          {"on_battery", &config.on_battery}};
+          {"on_battery", &config.on_battery},
+          {"gpu_free", &config.gpu_free},
+          {"gpu_power", &config.gpu_power},
+          {"disk", &config.disk}};
 }
 
 std::string CapText(BitsPerSecond cap) { return cap.value == 0 ? "off" : FormatRate(cap); }

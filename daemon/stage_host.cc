@@ -478,19 +478,25 @@ void StageHost::OnSettled(const Result<std::uint64_t>& held) {
   Save(step, [this, step](const SaveOutcome& saved) { OnOutcome(step, saved); });
 }
 
+std::vector<storage::ContentHash> StageHost::blobs() const {
+  SHOAL_ASSERT_ON(*resources_.control);
+  std::vector<storage::ContentHash> needed = previous_checkpoint_;
+  for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
+    if (const auto ref = ToRef(proto); ref.ok()) needed.push_back(ref->hash);
+  }
+  if (loaded_) needed.insert(needed.end(), loaded_->unchanging.begin(), loaded_->unchanging.end());
+  return needed;
+}
+
 // The files become blobs of the content store too (hard links): for uploads, and so that resuming
 // from this checkpoint fetches nothing.
 void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
-  std::vector<storage::ContentHash> keep = previous_checkpoint_;
+  std::vector<storage::ContentHash> keep = blobs();
   previous_checkpoint_.clear();
   for (const storage::ArtefactRef& file : saved->files) {
     keep.push_back(file.hash);
     previous_checkpoint_.push_back(file.hash);
   }
-  for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
-    if (const auto ref = ToRef(proto); ref.ok()) keep.push_back(ref->hash);
-  }
-  if (loaded_) keep.insert(keep.end(), loaded_->unchanging.begin(), loaded_->unchanging.end());
   Run<Status>(
       resources_.store, "checkpoint.link",
       [content = resources_.content, deltas = resources_.delta_store, saved,

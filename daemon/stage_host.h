@@ -126,6 +126,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // The run is over; destroy the host a moment later, when the neighbours have heard it, too.
   void OnFinished();
 
+  // That it needs: of the plan, of the model that never changes, of its newest checkpoint.
+  std::vector<storage::ContentHash> blobs() const;
+
   const control::v1::Plan& plan() const {
     SHOAL_ASSERT_ON(*resources_.control);
     return plan_;

@@ -364,6 +364,31 @@ StatusObject TrafficValues(const StatusSnapshot& snapshot) {
           {"receivedWireBytes", totals.link_received_wire_bytes + control.received_wire_bytes}};
 }
 
+StatusValue Told(std::optional<std::uint64_t> figure, double unit) {
+  return figure ? StatusValue(static_cast<double>(*figure) / unit) : StatusValue();
+}
+
+StatusValue GpuValues(const std::optional<GpuReading>& gpu) {
+  if (!gpu) return {};
+  const bool memory = gpu->memory_bytes > 0;
+  return StatusObject{
+      {"name", gpu->name},
+      {"powerWatts", Told(gpu->power_mw, 1000)},
+      {"powerLimitWatts", Told(gpu->power_limit_mw, 1000)},
+      {"busyRatio", Told(gpu->busy_percent, 100)},
+      {"memoryUsedBytes", memory ? StatusValue(gpu->memory_used_bytes) : StatusValue()},
+      {"memoryBytes", memory ? StatusValue(gpu->memory_bytes) : StatusValue()}};
+}
+
+StatusObject UsageValues(const Usage& usage) {
+  const bool told = usage.energy_joules > 0;
+  return {{"trainedMs", usage.trained_ms},
+          {"microBatches", usage.micro_batches},
+          {"sentBytes", usage.sent_bytes},
+          {"receivedBytes", usage.received_bytes},
+          {"energyJoules", told ? StatusValue(usage.energy_joules) : StatusValue()}};
+}
+
 StatusValue BudgetValues(const TermsReport& terms) {
   if (terms.budget_bytes == 0) return {};
   return StatusObject{{"usedBytes", terms.budget_used_bytes},
@@ -404,6 +429,7 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"swarm", SwarmValues(snapshot)},
           {"role", RoleValues(snapshot)},
           {"device", snapshot.device},
+          {"gpu", GpuValues(snapshot.gpu)},
           {"bench", std::move(bench)},
           {"memory", MemoryValues(snapshot)},
           {"fetch", StatusObject{{"doneBytes", snapshot.fetch.bytes_done},
@@ -430,10 +456,7 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
                                   {"upBps", snapshot.upload_pace.value}}},
           {"deltaStore", DeltaStoreValues(snapshot)},
           {"cacheBytes", snapshot.content_bytes},
-          {"usage", StatusObject{{"trainedMs", snapshot.terms.usage.trained_ms},
-                                 {"microBatches", snapshot.terms.usage.micro_batches},
-                                 {"sentBytes", snapshot.terms.usage.sent_bytes},
-                                 {"receivedBytes", snapshot.terms.usage.received_bytes}}},
+          {"usage", UsageValues(snapshot.terms.usage)},
           {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
           {"health", HealthValues(snapshot)}};
 }
@@ -458,7 +481,10 @@ void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkSt
 StatusSnapshot ForOthers(StatusSnapshot snapshot) {
   snapshot.losses.clear();
   snapshot.held_out.clear();
-  if (snapshot.terms.reason == "program") snapshot.state_reasons = {"paused by its owner's terms"};
+  if (snapshot.terms.reason == "program" || snapshot.terms.reason == "gpu") {
+    snapshot.state_reasons = {"paused by its owner's terms"};
+  }
+  snapshot.gpu.reset();
   TermsReport known;
   known.reason = snapshot.terms.reason;
   known.until_ms = snapshot.terms.until_ms;

@@ -13,6 +13,7 @@
 
 #include "common/units.h"
 #include "daemon/artefacts/artefact_fetcher.h"
+#include "daemon/gpu/gpu_driver.h"
 #include "daemon/peer_state.h"
 #include "daemon/scheduler_connection.h"
 #include "daemon/stage_host.h"
@@ -92,8 +93,9 @@ struct StatusSnapshot {
   TrafficTotals totals;
   net::ControlStats control;
   TermsReport terms;
-  std::string hang;         // what of this machine hangs; empty: nothing
-  Duration peer_timeout{};  // of the run; its default until the scheduler told it
+  std::optional<GpuReading> gpu;  // none: no driver tells
+  std::string hang;               // what of this machine hangs; empty: nothing
+  Duration peer_timeout{};        // of the run; its default until the scheduler told it
   BitsPerSecond upload_cap, download_cap;
   std::string pacing;         // auto or off
   BitsPerSecond upload_line;  // what the line was measured to take; 0: not known

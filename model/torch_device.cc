@@ -12,6 +12,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include <array>
 #include <charconv>
 #include <cstdlib>
 
@@ -121,6 +122,17 @@ Result<TorchDevice> ChooseDevice(const std::string& text) {
                               " CUDA devices, counted from 0");
   }
   return CudaDevice(index);
+}
+
+std::string BusIdOf([[maybe_unused]] const TorchDevice& device) {
+#ifdef SHOAL_CUDA
+  std::array<char, 32> text{};
+  if (!device.is_cpu() && cudaDeviceGetPCIBusId(text.data(), static_cast<int>(text.size()),
+                                                c10::Device(device.id).index()) == cudaSuccess) {
+    return text.data();
+  }
+#endif
+  return "";
 }
 
 TorchDevice CudaDeviceFacts::device(std::size_t index) const {

@@ -25,6 +25,10 @@ struct TorchDevice {
 // "cpu", "cuda", "cuda:N", or "auto": the first CUDA device if there is one, else the CPU.
 Result<TorchDevice> ChooseDevice(const std::string& text);
 
+// Its place on the PCI bus, by which other tools of the driver know it ("0000:01:00.0"); empty: the
+// CPU, or not known. Thread: any.
+std::string BusIdOf(const TorchDevice& device);
+
 // The number format of a stage's products: "fp32" and "bf16" as they are; "auto" is bf16 where the
 // device multiplies it, else fp32. Invalid argument: another text.
 Result<std::string> ChooseCompute(const std::string& text, const TorchDevice& device);

@@ -15,11 +15,20 @@ namespace shoal::daemon {
 inline constexpr Duration kResumeDelay = std::chrono::seconds(30);
 // How long it must be on battery before a pause: a plug that is changed is none.
 inline constexpr Duration kBatteryDelay = std::chrono::seconds(10);
+// How long another program must work on the GPU: a picture that is opened is none.
+inline constexpr Duration kGpuUserDelay = std::chrono::seconds(8);
 
 class Lasting {
  public:
   Lasting(Duration begins_after, Duration ends_after)
       : begins_after_(begins_after), ends_after_(ends_after) {}
+
+  // From the next Update on.
+  void EndAfter(Duration ends_after) { ends_after_ = ends_after; }
+  void Forget() {
+    counts_ = false;
+    differs_since_.reset();
+  }
 
   // What counts now that this was seen; the times seen do not go back.
   bool Update(bool seen, TimePoint now) {
@@ -36,7 +45,8 @@ class Lasting {
   }
 
  private:
-  const Duration begins_after_, ends_after_;
+  const Duration begins_after_;
+  Duration ends_after_;
   bool counts_ = false;
   std::optional<TimePoint> differs_since_;
 };

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <set>
@@ -17,6 +18,8 @@ namespace shoal::daemon {
 namespace {
 
 constexpr std::size_t kNameMax = 15;  // of /proc/PID/comm, which cuts longer ones
+constexpr std::size_t kShownNameMax = 64;
+constexpr int kAncestorsMax = 64;
 
 // The beginning of a file of the kernel, at most a page; empty where it cannot be read.
 std::string Beginning(const std::string& path) {
@@ -31,6 +34,21 @@ std::string Beginning(const std::string& path) {
 std::string FirstLine(const std::string& path) {
   const std::string text = Beginning(path);
   return text.substr(0, text.find('\n'));
+}
+
+// 0: none that can be seen.
+int ParentOf(const std::string& process) {
+  constexpr std::string_view kKey = "\nPPid:\t";
+  const std::string status = Beginning(process + "/status");
+  const std::size_t at = status.find(kKey);
+  return at == std::string::npos ? 0 : std::atoi(status.c_str() + at + kKey.size());
+}
+
+// Where processes have other numbers than those that drivers know: in a container.
+bool HasOwnProcessNumbers(const std::string& proc) {
+  std::error_code error;
+  const auto space = std::filesystem::read_symlink(proc + "/self/ns/pid", error);
+  return !error && space.string() != "pid:[4026531836]";  // the kernel's PROC_PID_INIT_INO
 }
 
 std::string Lower(std::string_view text) {
@@ -84,6 +102,25 @@ std::string LinuxMachine::RunningOf(const std::vector<std::string>& programs) co
     if (names.contains(name) || names.contains(name.substr(0, kNameMax))) return program;
   }
   return "";
+}
+
+std::string LinuxMachine::OtherProgram(int pid) const {
+  if (HasOwnProcessNumbers(proc_)) return "";
+  int ancestor = pid;
+  for (int i = 0; i < kAncestorsMax && ancestor > 1; ++i) {
+    if (ancestor == ::getpid()) return "";
+    ancestor = ParentOf(proc_ + "/" + std::to_string(ancestor));
+  }
+  const std::string process = proc_ + "/" + std::to_string(pid);
+  std::string name = FirstLine(process + "/comm");
+  if (name.empty()) return "another program";  // of another user, where these are hidden
+  const std::string arguments = Beginning(process + "/cmdline");
+  std::string first = arguments.substr(0, arguments.find('\0'));
+  first = first.substr(first.find_last_of("/\\") + 1);
+  if (name.size() == kNameMax && first.starts_with(name)) name = first.substr(0, kShownNameMax);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return name;
 }
 
 bool LinuxMachine::OnBattery() const {

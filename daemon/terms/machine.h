@@ -24,6 +24,8 @@ class Machine {
   virtual std::string RunningOf(const std::vector<std::string>& programs) const = 0;
   // False on a machine without a battery.
   virtual bool OnBattery() const = 0;
+  // What the program of a process is called. Empty: it is this process, a child of it, or might be.
+  virtual std::string OtherProgram(int pid) const = 0;
 };
 
 // Reads `proc` (/proc) and `power` (/sys/class/power_supply). Thread: any.
@@ -37,6 +39,7 @@ class LinuxMachine final : public Machine {
   const Calendar& calendar() const override { return SystemCalendar(); }
   std::string RunningOf(const std::vector<std::string>& programs) const override;
   bool OnBattery() const override;
+  std::string OtherProgram(int pid) const override;
 
  private:
   const std::string proc_, power_;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "net/control/live_settings.h"
@@ -13,6 +15,9 @@ namespace {
 
 constexpr std::size_t kValueBytesMax = 1024;
 constexpr std::size_t kProgramsMax = 32;
+constexpr Duration kGpuFreeMax = std::chrono::hours(24);
+constexpr std::uint32_t kWattsMax = 5000;
+constexpr std::uint64_t kDiskMin = 1 << 20;  // the logs alone
 constexpr std::string_view kPerMonth = "/month";
 
 std::vector<std::string_view> Words(std::string_view text, char separator) {
@@ -110,6 +115,39 @@ Status ReadBattery(std::string_view value, TermSettings* settings) {
   return Status::Ok();
 }
 
+Status ReadGpuFree(std::string_view value, TermSettings* settings) {
+  const Result<Duration> free = ParseDuration(value);
+  if (!free.ok() || *free < std::chrono::seconds(1) || *free > kGpuFreeMax) {
+    return InvalidArgument("'" + std::string(value) +
+                           "' must be from 1s to 24h, or off; write for example 3m");
+  }
+  settings->gpu_free = *free;
+  return Status::Ok();
+}
+
+Status ReadGpuPower(std::string_view value, TermSettings* settings) {
+  std::uint32_t watts = 0;
+  const char* const end = value.data() + value.size();
+  const auto parsed = std::from_chars(value.data(), end, watts);
+  const std::string_view unit(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
+  if (parsed.ec != std::errc() || unit != "W" || watts == 0 || watts > kWattsMax) {
+    return InvalidArgument("'" + std::string(value) +
+                           "' is no power; write for example 200W or off");
+  }
+  settings->gpu_watts = watts;
+  return Status::Ok();
+}
+
+Status ReadDisk(std::string_view value, TermSettings* settings) {
+  const Result<std::uint64_t> bytes = ParseBytes(value);
+  if (!bytes.ok() || *bytes < kDiskMin) {
+    return InvalidArgument("'" + std::string(value) + "' must be a size from " +
+                           FormatBytes(kDiskMin) + " on; write for example 100GiB or off");
+  }
+  settings->disk_bytes = *bytes;
+  return Status::Ok();
+}
+
 // "off" takes a rule away.
 Status Unless(std::string_view value, TermSettings* settings,
               Status (*read)(std::string_view, TermSettings*),
@@ -132,14 +170,24 @@ Status Read(std::string_view key, std::string_view value, TermSettings* settings
     return Unless(value, settings, ReadPrograms, [](S* s) { s->exclusive.clear(); });
   }
   if (key == "on_battery") return ReadBattery(value, settings);
+  if (key == "gpu_free") {
+    return Unless(value, settings, ReadGpuFree, [](S* s) { s->gpu_free.reset(); });
+  }
+  if (key == "gpu_power") {
+    return Unless(value, settings, ReadGpuPower, [](S* s) { s->gpu_watts = 0; });
+  }
+  if (key == "disk") {
+    return Unless(value, settings, ReadDisk, [](S* s) { s->disk_bytes = 0; });
+  }
   return InvalidArgument(net::WrongLiveSetting(key));
 }
 
 }  // namespace
 
 const std::vector<std::string>& TermKeys() {
-  static const std::vector<std::string> keys = {"upload", "download",  "schedule",  "quiet",
-                                                "budget", "exclusive", "on_battery"};
+  static const std::vector<std::string> keys = {"upload",    "download",  "schedule",   "quiet",
+                                                "budget",    "exclusive", "on_battery", "gpu_free",
+                                                "gpu_power", "disk"};
   return keys;
 }
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "common/units.h"
 #include "daemon/terms/week_times.h"
@@ -35,7 +36,10 @@ struct TermSettings {
   std::uint64_t budget_bytes = 0;      // of a calendar month, both ways; 0: none
   std::vector<std::string> exclusive;  // programs beside which it does not train
   bool pauses_on_battery = true;
-  std::vector<TimedTerm> timed;  // those in force; their values are in the fields above
+  std::optional<Duration> gpu_free;  // pauses until nobody else used the GPU for so long
+  std::uint32_t gpu_watts = 0;       // most power of the GPU; 0: as the driver has it
+  std::uint64_t disk_bytes = 0;      // most that the peer's folder takes; 0: any
+  std::vector<TimedTerm> timed;      // those in force; their values are in the fields above
 };
 
 // The keys: "upload", "download", "schedule", ...

@@ -61,6 +61,10 @@ void LookAtMachine(Decision* d) {
   if (d->seen.on_battery && d->settings.pauses_on_battery) {
     Pause(PauseRule::kBattery, std::nullopt, "on battery, or was a moment ago", d);
   }
+  if (!d->seen.gpu_user.empty() && d->settings.gpu_free) {
+    Pause(PauseRule::kGpu, std::nullopt,
+          "the GPU is used by " + d->seen.gpu_user + ", or was a moment ago", d);
+  }
 }
 
 // The lower one holds; 0 is none.
@@ -93,6 +97,7 @@ std::string_view PauseRuleName(PauseRule rule) {
     case PauseRule::kBudget: return "budget";
     case PauseRule::kProgram: return "program";
     case PauseRule::kBattery: return "battery";
+    case PauseRule::kGpu: return "gpu";
   }
   return "none";
 }
@@ -104,6 +109,7 @@ Allowed Decide(const TermSettings& settings, const TermObservations& seen, const
   LookAtBudget(&d);
   LookAtMachine(&d);
   LookAtCaps(&d);
+  d.allowed.gpu_watts = settings.gpu_watts;
   for (const TimedTerm& term : settings.timed) {
     d.Changes(term.until);
     d.allowed.rules.push_back(term.key + "=" + term.value + d.Until(term.until) +

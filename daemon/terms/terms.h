@@ -16,15 +16,16 @@
 namespace shoal::daemon {
 
 // Which rule keeps the peer from training.
-enum class PauseRule : std::uint8_t { kNone, kSchedule, kBudget, kProgram, kBattery };
+enum class PauseRule : std::uint8_t { kNone, kSchedule, kBudget, kProgram, kBattery, kGpu };
 
-// "none", "schedule", "budget", "program", "battery".
+// "none", "schedule", "budget", "program", "battery", "gpu".
 std::string_view PauseRuleName(PauseRule rule);
 
 // What was seen of the machine.
 struct TermObservations {
   std::string program;  // of TermSettings::exclusive, that runs or ran just now; empty: none
   bool on_battery = false;
+  std::string gpu_user;  // another program that works on the GPU, or did just now; empty: none
   std::uint64_t month_bytes = 0;  // sent and received in this calendar month
 };
 
@@ -33,6 +34,7 @@ struct Allowed {
   std::string pause_text;                  // "paused until 18:00: schedule"; empty: it may train
   std::optional<UnixSeconds> until;        // of the pause; none: not known
   BitsPerSecond upload, download;          // 0: no cap
+  std::uint32_t gpu_watts = 0;             // 0: as the driver has it
   std::vector<std::string> rules;          // all that is in force, for people, `pause_text` first
   std::optional<UnixSeconds> next_change;  // by the clock
   std::uint64_t budget_used_bytes = 0, budget_bytes = 0;

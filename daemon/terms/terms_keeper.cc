@@ -42,7 +42,7 @@ std::int64_t TermsKeeper::now_ms() const {
   return machine_ != nullptr ? machine_->UnixMs() : 0;
 }
 
-void TermsKeeper::Begin() {
+void TermsKeeper::Begin(const std::string& gpu_user) {
   SHOAL_ASSERT_ON(*control_);
   if (machine_ == nullptr) return Decide();
   saved_at_ = counted_at_ = asked_at_ = control_->clock().Now();
@@ -53,6 +53,8 @@ void TermsKeeper::Begin() {
   const bool on_battery = machine_->OnBattery();
   battery_.Update(on_battery, asked_at_ - kBatteryDelay);
   observed_.on_battery = battery_.Update(on_battery, asked_at_);
+  (void)GpuUserThatCounts(gpu_user, asked_at_ - kGpuUserDelay);
+  observed_.gpu_user = GpuUserThatCounts(gpu_user, asked_at_);
   Look();
 }
 
@@ -102,6 +104,10 @@ void TermsKeeper::Decide() {
     const Usage month = ledger_.Month(machine_->calendar().At(now));
     observed_.month_bytes = month.sent_bytes + month.received_bytes;
     if (settings.exclusive.empty()) observed_.program.clear();
+    if (!settings.gpu_free) {
+      observed_.gpu_user.clear();
+      gpu_.Forget();
+    }
     allowed_ = ::shoal::daemon::Decide(settings, observed_, machine_->calendar(), now);
     decided_minute_ = now / 60;
   }
@@ -143,6 +149,23 @@ void TermsKeeper::OnAnswer(const std::string& program, bool on_battery) {
   Decide();
 }
 
+std::string TermsKeeper::GpuUserThatCounts(const std::string& program, TimePoint now) {
+  const std::optional<Duration> free = owner_->Terms(now_ms()).gpu_free;
+  if (!free) return "";
+  gpu_.EndAfter(*free);
+  if (!program.empty()) last_gpu_user_ = program;
+  return gpu_.Update(!program.empty(), now) ? last_gpu_user_ : "";
+}
+
+void TermsKeeper::OnGpuUser(const std::string& program) {
+  SHOAL_ASSERT_ON(*control_);
+  if (machine_ == nullptr) return;
+  const std::string counts = GpuUserThatCounts(program, control_->clock().Now());
+  if (counts == observed_.gpu_user) return;
+  observed_.gpu_user = counts;
+  Decide();
+}
+
 // What was added since the last look counts for today.
 void TermsKeeper::Count() {
   SHOAL_ASSERT_ON(*control_);
@@ -156,6 +179,7 @@ void TermsKeeper::Count() {
   added.sent_bytes = more(all.sent_bytes, counted_.sent_bytes);
   added.received_bytes = more(all.received_bytes, counted_.received_bytes);
   added.micro_batches = more(all.micro_batches, counted_.micro_batches);
+  added.energy_joules = more(all.energy_joules, counted_.energy_joules);
   if (owner_->Trains()) {
     added.trained_ms = static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(now - counted_at_).count());

@@ -38,8 +38,10 @@ class TermsKeeper {
               UsageLedger ledger, Owner* owner);
   ~TermsKeeper();
 
-  // Looks at once, then every second.
-  void Begin();
+  // Looks at once, then every second. `gpu_user`: who else works on the GPU already.
+  void Begin(const std::string& gpu_user = "");
+  // Who else works on the GPU now; empty: nobody.
+  void OnGpuUser(const std::string& program);
   // After settings have changed: says OnTerms if that changes what is allowed.
   void Decide();
   // Up to this moment.
@@ -66,6 +68,7 @@ class TermsKeeper {
   void SaveSometimes();
   void AskMachine();
   void OnAnswer(const std::string& program, bool on_battery);
+  std::string GpuUserThatCounts(const std::string& program, TimePoint now);
   bool BudgetRunsOut(UnixSeconds now) const;
   void NoticeSleep();
 
@@ -83,8 +86,9 @@ class TermsKeeper {
   TimePoint saved_at_{}, counted_at_{}, asked_at_{};
   bool asks_ = false;
   Lasting program_{Duration::zero(), kResumeDelay}, battery_{kBatteryDelay, kResumeDelay};
+  Lasting gpu_{kGpuUserDelay, kResumeDelay};
   TermObservations observed_;
-  std::string last_program_;
+  std::string last_program_, last_gpu_user_;
   Allowed allowed_;
   std::int64_t decided_minute_ = -1;
   std::optional<std::pair<TimePoint, Duration>> awake_;  // the last look, by both clocks

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdio>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/nesting.h"
@@ -13,14 +14,17 @@
 namespace shoal::daemon {
 namespace {
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+// Whose files have no energy.
+constexpr int kVersionWithoutEnergy = 1;
 // Of a figure; a hundred of them fit in 64 bits.
 constexpr std::uint64_t kFigureMax = 100'000'000'000'000'000;
 
 using Field = std::pair<const char*, std::uint64_t Usage::*>;
-constexpr std::array<Field, 4> kFields = {
+constexpr std::array<Field, 5> kFields = {
     Field{"trainedMs", &Usage::trained_ms}, Field{"microBatches", &Usage::micro_batches},
-    Field{"sentBytes", &Usage::sent_bytes}, Field{"receivedBytes", &Usage::received_bytes}};
+    Field{"sentBytes", &Usage::sent_bytes}, Field{"receivedBytes", &Usage::received_bytes},
+    Field{"energyJoules", &Usage::energy_joules}};
 
 nlohmann::ordered_json Json(const Usage& usage) {
   nlohmann::ordered_json json;
@@ -28,12 +32,13 @@ nlohmann::ordered_json Json(const Usage& usage) {
   return json;
 }
 
-Result<Usage> ReadUsage(const nlohmann::json& json) {
-  if (!json.is_object() || json.size() != kFields.size()) {
+Result<Usage> ReadUsage(const nlohmann::json& json, int version) {
+  const std::size_t fields = kFields.size() - (version == kVersionWithoutEnergy ? 1 : 0);
+  if (!json.is_object() || json.size() != fields) {
     return DataLoss("a day has other figures than it should");
   }
   Usage usage;
-  for (const auto& [name, field] : kFields) {
+  for (const auto& [name, field] : std::span(kFields).first(fields)) {
     const auto found = json.find(name);
     if (found == json.end() || !found->is_number_unsigned() ||
         found->get<std::uint64_t>() > kFigureMax) {
@@ -67,16 +72,20 @@ std::string DateText(int date) {
 
 }  // namespace
 
+// Without energy where no driver ever told.
 std::string StatsJson(const UsageLedger& ledger, std::uint64_t disk_bytes) {
   nlohmann::ordered_json days = nlohmann::ordered_json::array();
   for (const auto& [date, usage] : ledger.days()) {
     nlohmann::ordered_json day = {{"day", DateText(date)}};
     day.update(Json(usage));
+    if (ledger.total().energy_joules == 0) day.erase("energyJoules");
     days.push_back(std::move(day));
   }
+  nlohmann::ordered_json total = Json(ledger.total());
+  if (ledger.total().energy_joules == 0) total.erase("energyJoules");
   const nlohmann::ordered_json json = {{"schemaVersion", 1},
                                        {"days", std::move(days)},
-                                       {"total", Json(ledger.total())},
+                                       {"total", std::move(total)},
                                        {"diskBytes", disk_bytes}};
   return json.dump();
 }
@@ -89,18 +98,21 @@ void Usage::Add(const Usage& more) {
 
 Result<UsageLedger> UsageLedger::Parse(std::string_view text) {
   const auto json = ParseJson<nlohmann::json>(text);
+  const nlohmann::json told = json.is_object() ? json.value("version", nlohmann::json()) : json;
   if (!json.is_object() || json.size() != 3 ||
-      json.value("version", nlohmann::json()) != kVersion || !json.contains("days") ||
+      (told != kVersion && told != kVersionWithoutEnergy) || !json.contains("days") ||
       !json["days"].is_object() || !json.contains("total")) {
-    return DataLoss("it is no record of usage of version " + std::to_string(kVersion));
+    return DataLoss("it is no record of usage of version " + std::to_string(kVersion) +
+                    " or before");
   }
+  const int version = told.get<int>();
   if (json["days"].size() > kUsageDaysMax) return DataLoss("it has too many days");
   UsageLedger ledger;
-  SHOAL_ASSIGN_OR_RETURN(ledger.total_, ReadUsage(json["total"]));
+  SHOAL_ASSIGN_OR_RETURN(ledger.total_, ReadUsage(json["total"], version));
   for (const auto& [key, value] : json["days"].items()) {
     const std::optional<int> date = ReadDate(key);
     if (!date) return DataLoss("a day is not written as 2026-01-31");
-    SHOAL_ASSIGN_OR_RETURN(ledger.days_[*date], ReadUsage(value));
+    SHOAL_ASSIGN_OR_RETURN(ledger.days_[*date], ReadUsage(value, version));
   }
   return ledger;
 }

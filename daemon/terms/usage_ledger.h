@@ -18,6 +18,7 @@ struct Usage {
   std::uint64_t trained_ms = 0;  // time in state training
   std::uint64_t micro_batches = 0;
   std::uint64_t sent_bytes = 0, received_bytes = 0;  // on the wire, the scheduler's too
+  std::uint64_t energy_joules = 0;                   // of the GPU, where its driver tells
 
   void Add(const Usage& more);
   bool operator==(const Usage&) const = default;

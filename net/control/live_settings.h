@@ -25,6 +25,9 @@ inline constexpr LiveSetting kLiveSettings[] = {
     {"budget", "Most bytes in a month, like 300GB/month; off: any"},
     {"exclusive", "Programs beside which to pause, like \"steam, blender\"; off: none"},
     {"on_battery", "pause or train"},
+    {"gpu_free", "Pause until no other program used the GPU for so long, like 3m; off: train"},
+    {"gpu_power", "Most power of the GPU, like 200W; off: as the driver has it"},
+    {"disk", "Most disk space of this peer, like 100GiB; off: any"},
 };
 
 // What is wrong with a name that is none of them; "": nothing.

@@ -78,6 +78,20 @@ constexpr StatusField kFields[] = {
         .Label("LAN"),
 
     Text("device", "Device that the model runs on.").Label("device"),
+    Object("gpu", "NVIDIA GPU of this peer; null: its driver tells nothing, or there is none.")
+        .Label("GPU"),
+    Text("gpu.name", "Product name of the GPU."),
+    Number("gpu.powerWatts", kNone, "Power that the GPU takes; null: not told.")
+        .Label("power")
+        .Metric("shoal_gpu_power_watts"),
+    Number("gpu.powerLimitWatts", kNone, "Power limit of the GPU; null: not told.")
+        .Metric("shoal_gpu_power_limit_watts"),
+    Number("gpu.busyRatio", kNone, "Part of the time in which the GPU works; null: not told.")
+        .Metric("shoal_gpu_busy_ratio"),
+    Number("gpu.memoryUsedBytes", kBytes, "Memory of the GPU in use by all; null: not told.")
+        .Metric("shoal_gpu_memory_used_bytes"),
+    Number("gpu.memoryBytes", kBytes, "Memory of the GPU; null: not told.")
+        .Metric("shoal_gpu_memory_bytes"),
     Object("bench", "Figures of a bench; null: none runs."),
     Number("bench.valuesCpuMs", kMilliseconds,
            "CPU time of making values, which no real stage would need."),
@@ -317,7 +331,7 @@ constexpr StatusField kFields[] = {
         "until the scheduler has told it."),
     Object("terms", "What the rules of the peer's owner allow now.").Label("terms"),
     Text("terms.reason", "Why the peer takes no stage; none: it takes one.")
-        .Values("none; user; hang; schedule; budget; program; battery")
+        .Values("none; user; hang; schedule; budget; program; battery; gpu")
         .Metric("shoal_pause_reason", "", "1 for the reason why the peer takes no stage."),
     Number("terms.until", kMilliseconds, "End of that pause, since 1970; 0: not known."),
     Text("terms.rules[]", "Rules in force, in words."),
@@ -395,6 +409,10 @@ constexpr StatusField kFields[] = {
     Number("usage.sentBytes", kBytes, "Wire bytes sent, over all starts of shoald.").Label("sent"),
     Number("usage.receivedBytes", kBytes, "Wire bytes received, over all starts of shoald.")
         .Label("received"),
+    Number("usage.energyJoules", kNone,
+           "Energy of the GPU while it trained, over all starts of shoald; null: not told.")
+        .Label("energy")
+        .Metric("shoal_gpu_energy_joules_total"),
     Object("contribution", "What the peer has done, over all generations."),
     Number("contribution.microBatches", kNone, "Micro-batches done.")
         .Metric("shoal_microbatches_total"),

@@ -135,6 +135,11 @@ function showCards(v, sum) {
     const usage = v.peers[0].status.usage || {};
     cards.push([label("usage.trainedMs"), (num(usage.trainedMs) / 3.6e6).toFixed(1) + " h"],
                [label("usage.traffic"), bytes(num(usage.sentBytes) + num(usage.receivedBytes))]);
+    const gpu = v.peers[0].status.gpu || {};
+    if (num(gpu.powerWatts)) cards.push([label("gpu.powerWatts"), gpu.powerWatts.toFixed(0) + " W"]);
+    if (num(usage.energyJoules)) {
+      cards.push([label("usage.energyJoules"), (usage.energyJoules / 3.6e6).toFixed(2) + " kWh"]);
+    }
   }
   show("cards", ...cards.map(([label, value]) =>
     el("div", {class: "card"}, el("b", {}, value), el("span", {}, label))));

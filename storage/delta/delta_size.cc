@@ -21,4 +21,8 @@ std::uint64_t DeltaDiskBytesMax(StoreSpace space, std::uint64_t bytes) {
   return space == StoreSpace::kTight ? bytes / 2 * 3 : bytes / 5 * 11;
 }
 
+std::uint64_t DeltaBytesIn(StoreSpace space, std::uint64_t disk_bytes) {
+  return space == StoreSpace::kTight ? disk_bytes / 3 * 2 : disk_bytes / 11 * 5;
+}
+
 }  // namespace shoal::storage

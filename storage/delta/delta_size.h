@@ -30,6 +30,8 @@ DeltaSize ComputeDeltaSize(const DeltaImages& sample, std::uint64_t samples,
 
 // What the files may take while `bytes` of images are held and rewritten.
 std::uint64_t DeltaDiskBytesMax(StoreSpace space, std::uint64_t bytes);
+// The images whose files take no more than `disk_bytes`.
+std::uint64_t DeltaBytesIn(StoreSpace space, std::uint64_t disk_bytes);
 
 }  // namespace shoal::storage
 

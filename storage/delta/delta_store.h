@@ -130,6 +130,10 @@ class DeltaStore {
   // of a boundary after every step.
   virtual Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) = 0;
 
+  // A lower quota than that of the options, from the next commit on; 0: theirs. What is above it
+  // goes by the rule of CommitStaged, m of a run as its samples come up.
+  virtual void LimitBytes(std::uint64_t bytes_max) = 0;
+
   // Makes everything committed durable (called at checkpoints and on shutdown). Fails if the disk
   // refuses; what was committed is then still there until the process ends.
   virtual Status Flush() = 0;

@@ -61,7 +61,7 @@ class IndexedDeltaStore final : public DeltaStore {
  public:
   IndexedDeltaStore(std::unique_ptr<DeltaBackend> backend, const DeltaLimits& limits,
                     std::string notice)
-      : backend_(std::move(backend)), limits_(limits) {
+      : backend_(std::move(backend)), limits_(limits), opened_bytes_(limits.bytes) {
     stats_.bytes_limit = limits.bytes;
     stats_.notice = std::move(notice);
   }
@@ -80,6 +80,12 @@ class IndexedDeltaStore final : public DeltaStore {
   Status DropRun(RunId run) override;
   std::vector<BoundaryEnd> Ends() const override;
   Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) override;
+  void LimitBytes(std::uint64_t bytes_max) override {
+    const bool lower = bytes_max > 0 && (opened_bytes_ == 0 || bytes_max < opened_bytes_);
+    limits_.bytes = lower ? bytes_max : opened_bytes_;
+    MutexLock lock(mutex_);
+    stats_.bytes_limit = limits_.bytes;
+  }
   Status Flush() override { return Noted(backend_->Flush()); }
   Status Compact() override { return Noted(backend_->Compact()); }
   DeltaStoreStats stats() const override;
@@ -123,7 +129,8 @@ class IndexedDeltaStore final : public DeltaStore {
   }
 
   const std::unique_ptr<DeltaBackend> backend_;
-  const DeltaLimits limits_;
+  DeltaLimits limits_;
+  const std::uint64_t opened_bytes_;  // the quota of the options
   std::map<BoundaryEnd, EndIndex> index_;
   std::map<std::pair<BoundaryEnd, std::uint64_t>, StagedStep> staged_;  // by end and version
   std::uint64_t staged_records_ = 0;                                    // of them with an image

@@ -3,6 +3,8 @@ and finishes."""
 
 import datetime
 import json
+import os
+import shutil
 import subprocess
 
 import harness
@@ -86,6 +88,73 @@ class TermsTest(harness.SwarmTest):
             self.wait_reason(swarm, "user")
             self.shoal(swarm, "resume")
             self.wait_reason(swarm, "none", "training")
+            swarm.stop()
+
+    def card(self, *lines):
+        """What the fake driver of tests/support/fake_nvml.cc says of its card from now on."""
+        path = self.folder / "card"
+        text = ["power 120000", "limit 350000 100000 400000 320000", "memory 1073741824 4294967296",
+                *lines]
+        path.with_suffix(".new").write_text("\n".join(text) + "\n")
+        path.with_suffix(".new").rename(path)
+        return {"SHOAL_FAKE_NVML": str(path),
+                "LD_LIBRARY_PATH": str(harness.BIN.parent / "tests/fake_nvml")}
+
+    def test_who_uses_the_gpu_pauses_the_peer_and_its_watts_are_shown(self):
+        with self.swarm() as swarm:
+            env = self.card("compute %d 4096" % os.getpid(), "sample %d 5 0" % os.getpid())
+            config = self.folder / "card.toml"
+            config.write_text('[compute]\ncard = "0"\n')
+            swarm.start_scheduler()
+            swarm.start_peer("p0")
+            swarm.start_peer("p1", "--config", config, env=env)
+            swarm.wait_step(2)
+            self.assertIsNone(swarm.peer_status("p0")["gpu"])
+            gpu = wait_for(lambda: swarm.peer_status("p1")["gpu"], 20, "the card is seen")
+            self.assertEqual(gpu["name"], "Fake RTX")
+            self.assertEqual((gpu["powerWatts"], gpu["powerLimitWatts"]), (120, 350))
+            self.assertIn("120 W of at most 350 W", self.shoal(swarm, "status"))
+
+            self.shoal(swarm, "set", "gpu_free=2s", "gpu_power=200W")
+            limit = self.folder / "card.limit"
+            wait_for(limit.exists, 20, "the limit is set")
+            self.assertEqual(limit.read_text(), "200000")
+            self.assertIn("GPU power 200 W at most", self.shoal(swarm, "status"))
+            name = f"game-{os.getpid()}"
+            shutil.copy("/bin/sleep", self.folder / name)
+            process = subprocess.Popen([str(self.folder / name), "100"])
+            self.addCleanup(process.wait)
+            self.addCleanup(process.kill)
+            self.card(f"graphics {process.pid} 4096", f"sample {process.pid} 80 0")
+            status = self.wait_reason(swarm, "gpu")
+            self.assertEqual(status["stateReasons"],
+                             [f"paused: the GPU is used by {name}, or was a moment ago"])
+            self.assertNotIn(name, str(swarm.status()))  # it is nobody else's business
+            held = swarm.wait_state("paused")
+            self.card()
+            self.wait_reason(swarm, "none", "training")
+            swarm.wait_step(held["step"] + 2)
+
+            stats = json.loads(self.shoal(swarm, "stats", "--json"))
+            self.assertGreater(stats["total"]["energyJoules"], 0)
+            self.assertIn("energy", self.shoal(swarm, "stats"))
+            swarm.stop()
+            self.assertEqual(limit.read_text(), "350000")  # as it was before
+
+    def test_a_disk_quota_is_kept_and_said(self):
+        with self.swarm() as swarm:
+            swarm.start()
+            swarm.wait_step(3)
+            self.shoal(swarm, "set", "disk=1MiB")
+            rules = wait_for(lambda: [rule for rule in swarm.peer_status("p1")["terms"]["rules"]
+                                      if rule.startswith("disk ")], 20, "the quota is looked at")
+            self.assertRegex(rules[0], r"^disk .* of 1.00 MiB")
+            before = swarm.status()["run"]["step"]
+            swarm.wait_step(before + 3)  # whatever becomes of m
+            self.assertLess(swarm.peer_status("p1")["deltaStore"]["limit"], 1 << 20)
+            self.shoal(swarm, "set", "disk=off")
+            wait_for(lambda: swarm.peer_status("p1")["deltaStore"]["limit"] > 1 << 30, 20,
+                     "m has its own quota again")
             swarm.stop()
 
     def test_finish_hands_over_and_stays_a_member(self):

@@ -61,6 +61,7 @@ class RecordingStore final : public DeltaStore {
   Result<std::uint64_t> ChecksumOf(const BoundaryEnd& boundary_end) override {
     return store_->ChecksumOf(boundary_end);
   }
+  void LimitBytes(std::uint64_t bytes_max) override { store_->LimitBytes(bytes_max); }
   Status Flush() override { return store_->Flush(); }
   Status Compact() override { return store_->Compact(); }
   storage::DeltaStoreStats stats() const override { return store_->stats(); }

@@ -26,6 +26,7 @@ class SimMachine final : public daemon::Machine {
     return busy && !programs.empty() ? programs.front() : "";
   }
   bool OnBattery() const override { return false; }
+  std::string OtherProgram(int) const override { return ""; }
 
   bool busy = false;  // a program of its owner runs
   Duration slept{};

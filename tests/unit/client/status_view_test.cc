@@ -304,6 +304,12 @@ TEST(StatsView, ShowsDaysAndAllOfThem) {
             "2026-11-28  2h 05m   512            2.00 KiB  1.00 KiB\n"
             "in all      2h 30m   600            4.00 KiB  1.00 KiB\n"
             "disk space now: 5.00 KiB\n");
+  const auto energy = StatsView(R"({"days":[{"day":"2026-11-28","energyJoules":360000}],)"
+                                R"("total":{"energyJoules":4500000},"diskBytes":0})");
+  ASSERT_TRUE(energy.ok());
+  EXPECT_THAT(*energy, HasSubstr("received  energy\n"));
+  EXPECT_THAT(*energy, HasSubstr("100 Wh\n"));
+  EXPECT_THAT(*energy, HasSubstr("1.25 kWh\n"));
   EXPECT_TRUE(StatsView("{\"days\":[1,{}],\"total\":[]}").ok());
   EXPECT_FALSE(StatsView("[]").ok());
 }

@@ -39,6 +39,19 @@ std::map<std::string, std::string> KeysOf(const std::string& toml) {
   return keys;
 }
 
+TEST(DaemonConfig, ReadsTheTermsOfTheMachine) {
+  DaemonConfig config;
+  const Status status = ParseConfig(
+      "[terms]\ngpu_free = \"3m\"\ngpu_power = \"200W\"\ndisk = \"100GiB\"\n"
+      "[compute]\ncard = \"0000:01:00.0\"\n",
+      "my.toml", &config);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(config.gpu_free, "3m");
+  EXPECT_EQ(config.gpu_power, "200W");
+  EXPECT_EQ(config.disk, "100GiB");
+  EXPECT_EQ(config.card, "0000:01:00.0");
+}
+
 TEST(DaemonConfig, ReadsEveryKey) {
   DaemonConfig config;
   const Status status = ParseConfig(R"(
@@ -144,6 +157,7 @@ TEST(DaemonConfig, NamesLineKeyAndRemedyOfAWrongValue) {
       {"[terms]\nschedule = \"mon\"\n", 2, "terms.schedule", "mon-fri 18:00-08:00"},
       {"[terms]\n\nbudget = \"300GB\"\n", 3, "terms.budget", "300GB/month"},
       {"[terms]\non_battery = true\n", 2, "terms.on_battery", "text in quotes"},
+      {"[compute]\ncard = \"second\"\n", 2, "compute.card", "a number or a PCI bus id"},
       {"[limits]\ndelta_store = 5\n", 2, "limits.delta_store", "like \"20GiB\""},
       {"[limits]\nactivations = \"5 mbit\"\n", 2, "limits.activations", "20GiB"},
       {"[limits]\ndevice_memory = \"much\"\n", 2, "limits.device_memory", "20GiB"},

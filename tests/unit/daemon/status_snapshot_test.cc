@@ -102,6 +102,14 @@ StatusSnapshot Full() {
   s.control.sent_wire_bytes = 10;
   s.control.received_wire_bytes = 20;
   s.terms = FullTerms();
+  s.terms.usage.energy_joules = 7200;
+  GpuReading& gpu = s.gpu.emplace();
+  gpu.name = "GeForce RTX 3090";
+  gpu.power_mw = 287'500;
+  gpu.power_limit_mw = 350'000;
+  gpu.busy_percent = 70;
+  gpu.memory_bytes = 24;
+  gpu.memory_used_bytes = 10;
   s.upload_cap = BitsPerSecond{20'000'000};
   s.pacing = "auto";
   s.upload_line = BitsPerSecond{18'000'000};
@@ -134,6 +142,11 @@ TEST(StatusJson, OthersDoNotLearnRulesAndProgramsOfTheOwner) {
   EXPECT_THAT(text, Not(HasSubstr("steam")));
   EXPECT_THAT(text, HasSubstr("\"terms\":{\"reason\":\"program\""));
   EXPECT_THAT(text, HasSubstr("\"budget\":null"));
+  EXPECT_THAT(text, HasSubstr("\"gpu\":null"));
+  EXPECT_THAT(text, HasSubstr("\"energyJoules\":null"));
+  s.terms.reason = "gpu";
+  s.state_reasons = {"paused: the GPU is used by steam, or was a moment ago"};
+  EXPECT_THAT(StatusJson(ForOthers(s)), Not(HasSubstr("steam")));
   s.terms.reason = "schedule";
   s.state_reasons = {"paused until 18:00: schedule"};
   EXPECT_THAT(StatusJson(ForOthers(s)), HasSubstr("paused until 18:00: schedule"));
@@ -168,6 +181,11 @@ TEST(StatusJson, HoldsWhatTheSnapshotHolds) {
   EXPECT_EQ(json["limits"]["downBps"], 0);
   EXPECT_EQ(json["terms"]["reason"], "program");
   EXPECT_EQ(json["terms"]["rules"][0], "paused: steam runs");
+  EXPECT_EQ(json["gpu"]["powerWatts"], 287.5);
+  EXPECT_EQ(json["gpu"]["powerLimitWatts"], 350.0);
+  EXPECT_EQ(json["gpu"]["busyRatio"], 0.7);
+  EXPECT_EQ(json["gpu"]["memoryUsedBytes"], 10);
+  EXPECT_EQ(json["usage"]["energyJoules"], 7200);
   EXPECT_EQ(json["budget"]["usedBytes"], 212);
   EXPECT_EQ(json["budget"]["limitBytes"], 300);
   EXPECT_EQ(json["pacing"]["mode"], "auto");

@@ -5,6 +5,7 @@
 #define SHOAL_TESTS_UNIT_DAEMON_TERMS_FAKE_MACHINE_H_
 
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -34,11 +35,16 @@ class FakeMachine final : public Machine {
     return "";
   }
   bool OnBattery() const override { return on_battery; }
+  std::string OtherProgram(int pid) const override {
+    const auto found = programs_by_pid.find(pid);
+    return found == programs_by_pid.end() ? "" : found->second;
+  }
 
   std::int64_t unix_ms = kMonday * 1000;
   Duration boot{};
   std::string running;
   bool on_battery = false;
+  std::map<int, std::string> programs_by_pid;  // others
 };
 
 }  // namespace shoal::daemon

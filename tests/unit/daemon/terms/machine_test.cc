@@ -1,6 +1,7 @@
 #include "daemon/terms/machine.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -36,6 +37,34 @@ TEST_F(MachineTest, ProgramsAreFoundByNameAndByTheirFirstArgument) {
   Write("proc/40/comm", "wine64-preload\n");
   Write("proc/40/cmdline", "C:\\Games\\Racer.EXE\0-full"s);
   EXPECT_EQ(machine_.RunningOf({"steam", "racer.exe"}), "racer.exe");
+}
+
+TEST_F(MachineTest, OtherProgramsHaveNamesAndOwnOnesNone) {
+  const std::string self = "proc/" + std::to_string(::getpid());
+  Write(self + "/comm", "shoald\n");
+  Write("proc/700001/comm", "helper\n");
+  Write("proc/700001/status", "Name:\thelper\nPPid:\t700000\n");
+  Write("proc/700000/status", "Name:\tsh\nPPid:\t" + std::to_string(::getpid()) + "\n");
+  EXPECT_EQ(machine_.OtherProgram(::getpid()), "");
+  EXPECT_EQ(machine_.OtherProgram(700001), "") << "a child of a child";
+  Write("proc/30/comm", "a-very-long-nam\n");
+  Write("proc/30/cmdline", "/opt/a-very-long-name");
+  Write("proc/30/status", "Name:\ta\nPPid:\t1\n");
+  EXPECT_EQ(machine_.OtherProgram(30), "a-very-long-name");
+  Write("proc/31/comm", "bl\x1b[2Jender\n");
+  EXPECT_EQ(machine_.OtherProgram(31), "bl?[2Jender");
+}
+
+TEST_F(MachineTest, AProcessThatCannotBeSeenIsAnotherUnlessInAContainer) {
+  EXPECT_EQ(machine_.OtherProgram(30), "another program");
+  std::filesystem::create_directories(folder_.path() + "/proc/self/ns");
+  const std::string space = folder_.path() + "/proc/self/ns/pid";
+  std::filesystem::create_symlink("pid:[4026531836]", space);
+  EXPECT_EQ(machine_.OtherProgram(30), "another program");
+  std::filesystem::remove(space);
+  std::filesystem::create_symlink("pid:[4026532100]", space);
+  Write("proc/30/comm", "shoald\n");
+  EXPECT_EQ(machine_.OtherProgram(30), "") << "the driver's numbers are others";
 }
 
 TEST_F(MachineTest, BatteryCountsOnlyWithoutMains) {

@@ -21,7 +21,7 @@ std::string Seconds(Duration time) {
 // A peer that keeps terms, in virtual time.
 class TermsKeeperTest : public testing::Test, private TermsKeeper::Owner {
  protected:
-  void Start() {
+  void Start(const std::string& gpu_user = "") {
     UsageLedger ledger;
     const auto text = ReadFile(folder_.path() + "/usage.json", kUsageFileBytesMax);
     if (text.ok()) ledger = UsageLedger::Parse(*text).value();
@@ -30,7 +30,7 @@ class TermsKeeperTest : public testing::Test, private TermsKeeper::Owner {
     keeper_ =
         std::make_unique<TermsKeeper>(control_.get(), store_.get(), folder_.path() + "/usage.json",
                                       &machine_, std::move(ledger), owner);
-    keeper_->Begin();
+    keeper_->Begin(gpu_user);
   }
   void Pass(Duration time, Duration slept = {}) {
     machine_.unix_ms += std::chrono::duration_cast<std::chrono::milliseconds>(slept).count();
@@ -118,6 +118,41 @@ TEST_F(TermsKeeperTest, AProgramPausesSoonAndItsEndResumesLater) {
   EXPECT_FALSE(trains());
   Set({{"exclusive", "off"}});
   EXPECT_TRUE(trains());
+}
+
+TEST_F(TermsKeeperTest, AProgramOnTheGpuPausesOnceItStaysAndItsEndResumesLater) {
+  config_.gpu_free = "3m";
+  Start();
+  const auto see = [this](const std::string& program, Duration time) {
+    for (Duration passed{}; passed < time; passed += seconds(4)) {
+      keeper_->OnGpuUser(program);
+      Pass(seconds(4));
+    }
+    keeper_->OnGpuUser(program);
+  };
+  see("viewer", kGpuUserDelay - seconds(4));
+  see("", seconds(60));
+  EXPECT_TRUE(trains()) << "a picture that was opened";
+  see("game", kGpuUserDelay);
+  EXPECT_EQ(keeper_->allowed().pause_text, "paused: the GPU is used by game, or was a moment ago");
+  see("", seconds(120));
+  see("game", seconds(4));
+  see("", seconds(176));
+  EXPECT_FALSE(trains());
+  see("", seconds(8));
+  EXPECT_TRUE(trains());
+  see("game", kGpuUserDelay);
+  EXPECT_FALSE(trains());
+  Set({{"gpu_free", "off"}});
+  EXPECT_TRUE(trains());
+  Set({{"gpu_free", "3m"}});
+  EXPECT_TRUE(trains()) << "nobody uses it as far as is known";
+}
+
+TEST_F(TermsKeeperTest, WhoseGpuIsInUseDoesNotBegin) {
+  config_.gpu_free = "3m";
+  Start("game");
+  EXPECT_EQ(keeper_->allowed().pause, PauseRule::kGpu);
 }
 
 TEST_F(TermsKeeperTest, WhoStartsOnBatteryDoesNotBegin) {

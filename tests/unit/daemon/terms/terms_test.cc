@@ -128,6 +128,23 @@ TEST_F(TermsTest, ProgramsAndBatteryPause) {
   EXPECT_EQ(At(kMonday).pause, PauseRule::kSchedule);
 }
 
+TEST_F(TermsTest, WhoUsesTheGpuPausesWhereItsOwnerWantsThat) {
+  seen_.gpu_user = "blender";
+  EXPECT_TRUE(At(kMonday).trains());
+  Set("gpu_free", "3m");
+  EXPECT_EQ(At(kMonday).pause, PauseRule::kGpu);
+  EXPECT_EQ(PauseRuleName(PauseRule::kGpu), "gpu");
+  EXPECT_EQ(At(kMonday).pause_text, "paused: the GPU is used by blender, or was a moment ago");
+  seen_.gpu_user.clear();
+  EXPECT_TRUE(At(kMonday).trains());
+}
+
+TEST_F(TermsTest, APowerLimitPausesNobody) {
+  Set("gpu_power", "200W");
+  EXPECT_TRUE(At(kMonday).trains());
+  EXPECT_EQ(At(kMonday).gpu_watts, 200u);
+}
+
 TEST_F(TermsTest, EveryKeyIsReadStrictlyAndItsErrorShowsAnExample) {
   const std::pair<const char*, const char*> wrong[] = {
       {"schedule", ""},
@@ -156,6 +173,16 @@ TEST_F(TermsTest, EveryKeyIsReadStrictlyAndItsErrorShowsAnExample) {
       {"exclusive", "steam,,blender"},
       {"exclusive", "/usr/bin/steam"},
       {"on_battery", "maybe"},
+      {"gpu_free", "3"},
+      {"gpu_free", "0s"},
+      {"gpu_free", "25h"},
+      {"disk", "100"},
+      {"disk", "much"},
+      {"gpu_power", "200"},
+      {"gpu_power", "0W"},
+      {"gpu_power", "-5W"},
+      {"gpu_power", "9000W"},
+      {"gpu_power", "2.5W"},
       {"upload", "5"}};
   for (const auto& [key, value] : wrong) {
     TermSettings settings;
@@ -173,10 +200,16 @@ TEST_F(TermsTest, EveryRuleCanBeTakenAway) {
   Set("quiet", "fri-mon 08:00-24:00 download=20mbit");
   Set("budget", "1.5TB/month");
   Set("exclusive", "steam, blender");
+  Set("gpu_free", "3m");
+  Set("gpu_power", "200W");
+  Set("disk", "100GiB");
+  EXPECT_EQ(settings_.disk_bytes, 100ull << 30);
   EXPECT_THAT(settings_.exclusive, ElementsAre("steam", "blender"));
   EXPECT_EQ(settings_.budget_bytes, 1'500'000'000'000u);
   Set("schedule", "always");
-  for (const char* key : {"quiet", "budget", "exclusive", "upload"}) Set(key, "off");
+  for (const char* key :
+       {"quiet", "budget", "exclusive", "upload", "gpu_free", "gpu_power", "disk"})
+    Set(key, "off");
   EXPECT_EQ(At(kMonday), Decide({}, {}, SystemCalendar(), kMonday));
 }
 

@@ -22,15 +22,34 @@ TEST(UsageLedger, CountsByDayMonthAndInAll) {
 
 TEST(UsageLedger, ComesBackAsWritten) {
   UsageLedger ledger;
-  ledger.Add(Date(2026, 11, 28), {3'600'000, 512, 1'000'000, 2'000'000});
+  ledger.Add(Date(2026, 11, 28), {3'600'000, 512, 1'000'000, 2'000'000, 900'000});
   EXPECT_EQ(ledger.Text(),
-            "{\"version\":1,\"days\":{\"2026-11-28\":{\"trainedMs\":3600000,\"microBatches\":512,"
-            "\"sentBytes\":1000000,\"receivedBytes\":2000000}},\"total\":{\"trainedMs\":3600000,"
-            "\"microBatches\":512,\"sentBytes\":1000000,\"receivedBytes\":2000000}}\n");
+            "{\"version\":2,\"days\":{\"2026-11-28\":{\"trainedMs\":3600000,\"microBatches\":512,"
+            "\"sentBytes\":1000000,\"receivedBytes\":2000000,\"energyJoules\":900000}},\"total\":{"
+            "\"trainedMs\":3600000,\"microBatches\":512,\"sentBytes\":1000000,"
+            "\"receivedBytes\":2000000,\"energyJoules\":900000}}\n");
   const Result<UsageLedger> back = UsageLedger::Parse(ledger.Text());
   ASSERT_TRUE(back.ok()) << back.status().ToString();
   EXPECT_EQ(back->Text(), ledger.Text());
   EXPECT_EQ(UsageLedger::Parse(UsageLedger().Text()).value().total(), Usage{});
+}
+
+TEST(UsageLedger, AFileOfBeforeEnergyWasCountedIsRead) {
+  const char* const old =
+      "{\"version\":1,\"days\":{\"2026-11-28\":{\"trainedMs\":1,\"microBatches\":2,"
+      "\"sentBytes\":3,\"receivedBytes\":4}},\"total\":{\"trainedMs\":1,\"microBatches\":2,"
+      "\"sentBytes\":3,\"receivedBytes\":4}}\n";
+  UsageLedger ledger = UsageLedger::Parse(old).value();
+  EXPECT_EQ(ledger.total(), (Usage{1, 2, 3, 4, 0}));
+  ledger.Add(Date(2026, 11, 28), {0, 0, 0, 0, 7});
+  EXPECT_EQ(UsageLedger::Parse(ledger.Text()).value().Day(Date(2026, 11, 28)),
+            (Usage{1, 2, 3, 4, 7}));
+}
+
+TEST(UsageLedger, EnergyIsShownWhereADriverTold) {
+  UsageLedger ledger;
+  ledger.Add(Date(2026, 11, 28), {1, 2, 3, 4, 5});
+  EXPECT_THAT(StatsJson(ledger, 9), testing::HasSubstr("\"receivedBytes\":4,\"energyJoules\":5}]"));
 }
 
 TEST(UsageLedger, IsShownByDayTheOldestFirst) {
@@ -73,9 +92,13 @@ TEST(UsageLedger, WhatIsDamagedIsRefused) {
     EXPECT_FALSE(UsageLedger::Parse(whole.substr(0, size)).ok()) << size;
   }
   const std::pair<const char*, const char*> changes[] = {
-      {"\"version\":1", "\"version\":2"}, {"2026-11-28", "2026-13-28"},
-      {"2026-11-28", "2026-1-281"},       {"\"sentBytes\":3", "\"sentBytes\":-3"},
-      {"\"sentBytes\":3", "\"sent\":3"},  {"\"microBatches\":2", "\"microBatches\":2e30"}};
+      {"\"version\":2", "\"version\":1"},
+      {"\"version\":2", "\"version\":3"},
+      {"2026-11-28", "2026-13-28"},
+      {"2026-11-28", "2026-1-281"},
+      {"\"sentBytes\":3", "\"sentBytes\":-3"},
+      {"\"sentBytes\":3", "\"sent\":3"},
+      {"\"microBatches\":2", "\"microBatches\":2e30"}};
   for (const auto& [from, to] : changes) {
     std::string text = whole;
     text.replace(text.find(from), std::string(from).size(), to);

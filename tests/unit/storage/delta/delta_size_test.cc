@@ -31,6 +31,8 @@ TEST(DeltaSize, ResidualsAreAtTheUpperEndOfEachBoundaryOnly) {
 TEST(DeltaSize, FilesTakeWhatTheSpaceSettingSays) {
   EXPECT_EQ(DeltaDiskBytesMax(StoreSpace::kDefault, 1000), 2200u);
   EXPECT_EQ(DeltaDiskBytesMax(StoreSpace::kTight, 1000), 1500u);
+  EXPECT_EQ(DeltaBytesIn(StoreSpace::kDefault, 2200), 1000u);
+  EXPECT_EQ(DeltaBytesIn(StoreSpace::kTight, 1500), 1000u);
 }
 
 }  // namespace

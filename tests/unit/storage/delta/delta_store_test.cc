@@ -179,6 +179,35 @@ TEST_P(DeltaStoreSuite, QuotaRefusesNewSamplesAndKeepsTheOld) {
   EXPECT_EQ(Get(kEnd, 1)->version, 2u);
 }
 
+TEST_P(DeltaStoreSuite, ALowerQuotaTakesRecordsAwayAsTheirSamplesComeUp) {
+  Open(2000);
+  const auto all = [](std::uint64_t version) {
+    return List(Update(1, version, Image(1, version, 400)),
+                Update(2, version, Image(2, version, 400)),
+                Update(3, version, Image(3, version, 400)));
+  };
+  BoundaryEnd other = kEnd;
+  other.run.value -= 1;
+  EXPECT_TRUE(Commit(other, List(Update(5, 1, Image(5, 1, 400)))).empty());
+  EXPECT_TRUE(Commit(kEnd, all(1)).empty());
+  store_->LimitBytes(900);
+  EXPECT_EQ(store_->stats().bytes_limit, 900u);
+  EXPECT_EQ(store_->stats().bytes, 1600u) << "no step runs";
+  // The other end hears of it with the commit, as ever.
+  EXPECT_EQ(Commit(kEnd, List(Update(1, 2, Image(1, 2, 400)))),
+            std::vector<SegmentId>{SegmentId{1}});
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd}) << "another run goes first";
+  EXPECT_TRUE(Commit(kEnd, List(Update(2, 2, Image(2, 2, 400)))).empty());
+  EXPECT_TRUE(Commit(kEnd, List(Update(3, 2, Image(3, 2, 400)))).empty());
+  EXPECT_EQ(store_->stats().bytes, 800u);
+  store_->LimitBytes(5000);
+  EXPECT_EQ(store_->stats().bytes_limit, 2000u) << "never above that of the options";
+  store_->LimitBytes(500);
+  store_->LimitBytes(0);
+  EXPECT_EQ(store_->stats().bytes_limit, 2000u);
+  EXPECT_TRUE(Commit(kEnd, all(3)).empty());
+}
+
 TEST_P(DeltaStoreSuite, AtTheQuotaRecordsOfOtherRunsGoFirst) {
   Open(1000);
   BoundaryEnd old = kEnd;

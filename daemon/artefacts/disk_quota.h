@@ -1,0 +1,42 @@
+// What a peer's folder may take of the disk, and what goes first where that is less than it takes.
+// Blocks on disk; thread: store.
+
+#ifndef SHOAL_DAEMON_ARTEFACTS_DISK_QUOTA_H_
+#define SHOAL_DAEMON_ARTEFACTS_DISK_QUOTA_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/ids.h"
+#include "storage/checkpoints/checkpoint_store.h"
+#include "storage/delta/delta_store.h"
+#include "storage/files/content_store.h"
+
+namespace shoal::daemon {
+
+struct DiskOrder {
+  std::uint64_t bytes_max = 0;  // of the folder; 0: no quota
+  storage::StoreSpace space = storage::StoreSpace::kDefault;
+  std::optional<RunId> run;  // that the peer takes part in; none: all runs stay
+  // That its stage needs; none: that is not known, and all of them stay.
+  std::optional<std::vector<storage::ContentHash>> blobs;
+};
+
+struct DiskUse {
+  std::uint64_t bytes = 0;       // of the folder
+  std::uint64_t kept_bytes = 0;  // of that, all but m
+};
+
+// Where the folder takes more than the quota there go, until it does not: a damaged delta store set
+// aside; other runs, the oldest first, their checkpoints with their m; blobs that neither the stage
+// nor the run's checkpoints need. Then m of the run gets a lower quota: as its samples come up,
+// some become first visits. The run's checkpoints, weights and data stay.
+DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
+                      storage::ContentStore* content, storage::DeltaStore* deltas,
+                      storage::CheckpointStore* checkpoints);
+
+}  // namespace shoal::daemon
+
+#endif  // SHOAL_DAEMON_ARTEFACTS_DISK_QUOTA_H_
