@@ -16,9 +16,9 @@
 #include "common/process/machine_memory.h"
 #include "common/process/service_manager.h"
 #include "common/units.h"
-#include "daemon/terms/page_order.h"
 #include "daemon/gpu/gpu_watch.h"
 #include "daemon/gpu/nvidia_driver.h"
+#include "daemon/terms/page_order.h"
 #include "model/torch_device.h"
 #include "net/links/grpc_link_hub.h"
 

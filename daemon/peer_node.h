@@ -177,14 +177,8 @@ class PeerNode : private SchedulerConnection::Owner,
     return TermsInForce(config_, overlay_, now_ms);
   }
   Usage Measured() const override;
-  bool Trains() const override {
-    SHOAL_ASSERT_ON(*control_);
-    return state_ == PeerState::kTraining;
-  }
-  void OnGpuUser(const std::string& program) override {
-    SHOAL_ASSERT_ON(*control_);
-    terms_->OnGpuUser(program);
-  }
+  bool Trains() const override;
+  void OnGpuUser(const std::string& program) override;
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;
   void OnSlept(Duration slept) override;

@@ -23,6 +23,16 @@ Usage PeerNode::Measured() const {
   return usage;
 }
 
+bool PeerNode::Trains() const {
+  SHOAL_ASSERT_ON(*control_);
+  return state_ == PeerState::kTraining;
+}
+
+void PeerNode::OnGpuUser(const std::string& program) {
+  SHOAL_ASSERT_ON(*control_);
+  terms_->OnGpuUser(program);
+}
+
 void PeerNode::OnTerms() {
   SHOAL_ASSERT_ON(*control_);
   const Allowed& allowed = terms_->allowed();

@@ -62,14 +62,10 @@ bool ReadTimed(const nlohmann::json& json, std::map<std::string, TimedValue>* ti
 
 // The keys but for the caps.
 std::vector<std::pair<std::string, const std::string*>> Configured(const DaemonConfig& config) {
-  return {{"schedule", &config.schedule},
-          {"quiet", &config.quiet},
-          {"budget", &config.budget},
-          {"exclusive", &config.exclusive},
-          {"on_battery", &config.on_battery},
-          {"gpu_free", &config.gpu_free},
-          {"gpu_power", &config.gpu_power},
-          {"disk", &config.disk}};
+  return {{"schedule", &config.schedule},     {"quiet", &config.quiet},
+          {"budget", &config.budget},         {"exclusive", &config.exclusive},
+          {"on_battery", &config.on_battery}, {"gpu_free", &config.gpu_free},
+          {"gpu_power", &config.gpu_power},   {"disk", &config.disk}};
 }
 
 std::string CapText(BitsPerSecond cap) { return cap.value == 0 ? "off" : FormatRate(cap); }

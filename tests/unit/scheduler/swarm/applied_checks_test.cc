@@ -86,8 +86,29 @@ TEST(AppliedChecks, WithoutAMajorityAllGoBack) {
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("no majority"));
 }
 
-TEST(AppliedChecks, WhoDiffersAgainAndAgainHoldsTheRun) {
+TEST(AppliedChecks, WhoDiffersAgainAndAgainGoesIntoQuarantine) {
   Applied parts(1, 3);
+  const PeerId odd = parts.At(1, 0).peer;
+  for (std::uint32_t i = 1; i <= parts.config.quarantine_after; ++i) {
+    for (int step = 0; step < 2; ++step) {  // within a generation it counts once
+      for (const std::uint32_t p : {0u, 1u, 2u}) parts.Weights(p, p == 1 ? 8 : 9);
+      parts.Apply(1);
+    }
+    if (i == parts.config.quarantine_after) break;
+    EXPECT_TRUE(parts.members.Find(odd)->candidate());
+    if (parts.lifecycle.active()) parts.lifecycle.CheckpointWhole(parts.history.step());
+    parts.Train();
+    parts.Apply(1);
+  }
+  EXPECT_FALSE(parts.members.Find(odd)->candidate());
+  EXPECT_THAT(parts.members.Find(odd)->quarantine, HasSubstr("the weights of peer peer2"));
+  EXPECT_THAT(parts.applied.last_difference(), HasSubstr("it is in quarantine for"));
+  EXPECT_TRUE(parts.lifecycle.ending()) << "its place is given up with the next checkpoint";
+}
+
+TEST(AppliedChecks, WhoDiffersAgainAndAgainHoldsTheRunWithoutQuarantine) {
+  Applied parts(1, 3);
+  parts.config.quarantine_after = 0;
   for (std::uint32_t i = 0; i <= kWeightRepairsMax; ++i) {
     EXPECT_FALSE(parts.history.held());
     for (int step = 0; step < 2; ++step) {  // within a generation it counts once
