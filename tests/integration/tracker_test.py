@@ -1,8 +1,10 @@
 """What trackers get of a run: TensorBoard's event files and lines of JSON, over a restart and a
 return to a checkpoint."""
 
+import contextlib
 import json
 import struct
+import subprocess
 
 import harness
 from harness import run, wait_for
@@ -175,6 +177,44 @@ class TrackerTest(harness.SwarmTest):
         starts = [e["step"] for events in self.events_of(board) for e in events
                   if e["session"] == 1]
         self.assertIn(back["step"] + 1, starts)
+
+    def fill(self, path):
+        with open(path, "ab", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+
+    def test_a_full_disk_is_told_and_costs_no_entry(self):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        done = harness.is_root() and subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", disk], check=False)
+        if not done or done.returncode != 0:
+            self.skipTest("needs root and mount, to make a disk that is full")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=True)
+        board, file, much = disk / "board", disk / "run.jsonl", disk / "much"
+        targets = [f"tensorboard:{board}", f"jsonl:{file}"]
+        with Swarm(self.folder / "s", steps=100_000, log_to=targets) as swarm:
+            swarm.start()
+            swarm.wait_step(5)
+            self.fill(much)
+            logs = wait_for(lambda: (s := swarm.status()["logs"])["lastFailure"] and s, 60,
+                            "a write fails")
+            self.assertGreater(logs["failures"], 0)
+            self.assertRegex(logs["lastFailure"], "No space left on device")
+            self.assertIn("a log is not written; it tries again: ",
+                          run("shoal", "swarm", "status", "--dir", swarm.run_folder).stdout)
+            much.unlink()
+            wait_for(lambda: not swarm.status()["logs"]["lastFailure"], 60, "it is written again")
+            swarm.wait_step(swarm.status()["run"]["step"] + 3)
+            swarm.stop()
+            steps = [line["step"] for line in self.lines(file) if line["kind"] == "step"]
+            self.assertEqual(steps, list(range(1, len(steps) + 1)))
+            events, = self.events_of(board)
+            self.assertEqual([e["step"] for e in events if "loss/train" in e["values"]], steps)
+            # At the start it is refused.
+            self.fill(much)
+            done = run("shoal-scheduler", "--config", swarm.write_config(), check=False)
+            self.assert_refused(done, harness.FAILURE, "log_to: .*No space left on device")
 
     def test_what_cannot_be_written_is_refused_at_the_start(self):
         with Swarm(self.folder / "s") as swarm:

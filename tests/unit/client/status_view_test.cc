@@ -95,7 +95,7 @@ constexpr const char* kRun = R"({"run":{"name":"demo","state":"paused",
    "fix":"lower the learning rate"}]}},
  {"name":"cellar","peer":"fedcba9876543210","stage":-1,"connected":false}],
 "consistency":{"mChecks":7,"mMismatches":2},
-"logs":{"targets":["jsonl:/a"],"failures":3,"lastFailure":"jsonl:/a: no space"}})";
+"logs":{"failures":3,"lastFailure":"no space for run.jsonl"}})";
 
 constexpr const char* kRunText =
     "demo  paused: attic of stage 0 left\n"
@@ -114,7 +114,7 @@ constexpr const char* kRunText =
     "  warning: the two ends of a boundary differed after 2 steps; what differs is sent again in "
     "full\n"
     "  warning: 2 steps were skipped; attic's gradient at step 6\n"
-    "  warning: a log is not written; it tries again: jsonl:/a: no space\n"
+    "  warning: a log is not written; it tries again: no space for run.jsonl\n"
     "  attic, warning: boundary 0 sends whole activations; lower the learning rate\n";
 
 TEST(StatusView, ShowsAPeer) {
