@@ -31,7 +31,7 @@ constexpr Duration kStopTimeout = std::chrono::seconds(10);
 // Of a process that is told to end: less than the ten seconds that `docker stop` grants.
 constexpr Duration kStopHandoverMax = std::chrono::seconds(7);
 constexpr Duration kFlushMax = std::chrono::seconds(5);
-constexpr Duration kGpuEndMax = std::chrono::seconds(3);
+constexpr Duration kGpuWaitMax = std::chrono::seconds(3);
 
 // Runs `task` on `executor` and waits for it; for start and stop on the main thread only.
 template <typename Task>
@@ -128,11 +128,16 @@ void PeerDaemon::OpenGpu(const std::string& bus_id, const SettingsOverlay& overl
     return;
   }
   gpu_.driver = *std::move(driver);
-  const TermSettings terms = TermsInForce(config_, overlay, machine_.UnixMs());
-  gpu_.first = LookAtGpu(gpu_.driver.get(), machine_, terms.gpu_free.has_value());
-  SHOAL_LOG(kInfo, "daemon", "gpu.watched", {"card", card}, {"name", gpu_.first.reading.name});
   gpu_thread_ = NewThreadExecutor("gpu");
   gpu_.thread = gpu_thread_.get();
+  const TermSettings terms = TermsInForce(config_, overlay, machine_.UnixMs());
+  auto first = std::make_shared<std::promise<GpuSight>>();
+  gpu_thread_->Post("daemon.gpu", [this, first, users = terms.gpu_free.has_value()] {
+    first->set_value(LookAtGpu(gpu_.driver.get(), machine_, users));
+  });
+  std::future<GpuSight> seen = first->get_future();
+  if (seen.wait_for(kGpuWaitMax) == std::future_status::ready) gpu_.first = seen.get();
+  SHOAL_LOG(kInfo, "daemon", "gpu.watched", {"card", card}, {"name", gpu_.first.reading.name});
 }
 
 Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
@@ -257,9 +262,9 @@ void PeerDaemon::EndGpuThread() {
   if (!gpu_thread_) return;
   auto done = std::make_shared<std::promise<void>>();
   gpu_thread_->Post("daemon.gpu", [done] { done->set_value(); });
-  if (done->get_future().wait_for(kGpuEndMax) == std::future_status::ready)
+  if (done->get_future().wait_for(kGpuWaitMax) == std::future_status::ready)
     return gpu_thread_.reset();
-  SHOAL_LOG(kWarning, "daemon", "gpu.hangs", {"waited", FormatDuration(kGpuEndMax)});
+  SHOAL_LOG(kWarning, "daemon", "gpu.hangs", {"waited", FormatDuration(kGpuWaitMax)});
   std::_Exit(static_cast<int>(ExitCode::kOk));
 }
 

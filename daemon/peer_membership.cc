@@ -138,6 +138,7 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
   }
   overlay_ = next;
   terms_->Decide();
+  if (arguments.contains("gpu_power")) gpu_->LimitPower(terms_->allowed().gpu_watts);
   std::string text = CapsText();
   for (const auto& [key, value] : arguments) {
     const bool shown = key == "upload" || key == "download" || key == "for";

@@ -21,7 +21,7 @@ GpuWatch::GpuWatch(Executor* control, WatchedGpu gpu, const Machine* machine, Ow
       owner_(owner),
       lives_(std::make_shared<bool>(true)),
       first_user_(gpu_.first.user) {
-  if (gpu_.driver) reading_ = gpu_.first.reading;
+  if (gpu_.driver && !gpu_.first.reading.name.empty()) reading_ = gpu_.first.reading;
 }
 
 GpuWatch::~GpuWatch() { *lives_ = false; }
@@ -69,8 +69,9 @@ void GpuWatch::CountEnergy(const GpuReading& reading, TimePoint now) {
 
 void GpuWatch::LimitPower(std::uint32_t watts) {
   SHOAL_ASSERT_ON(*control_);
-  if (watts == limit_watts_) return;
+  if (watts == limit_watts_ && !refused_) return;
   limit_watts_ = watts;
+  refused_ = false;
   const std::string asked = "gpu_power=" + std::to_string(watts) + "W";
   power_text_ =
       watts == 0 ? "" : asked + ": the driver is asked; `shoal status` says what it answers";
@@ -87,6 +88,7 @@ void GpuWatch::LimitPower(std::uint32_t watts) {
             power_text_ = watts == 0 ? "" : "GPU power " + std::to_string(watts) + " W at most";
             return;
           }
+          refused_ = true;
           power_text_ = asked + " is not in force: " + status.message();
           SHOAL_LOG(kWarning, "daemon", "gpu.power", {"watts", watts}, {"error", status.message()});
         });

@@ -49,7 +49,7 @@ class GpuWatch {
 
   // Every second: looks if it is time to. `users`: also who works on it.
   void Look(bool users);
-  // 0: none of ours. Tells the driver if that is another one than last time.
+  // 0: none of ours. Tells the driver if that is another one than last time, or it refused that.
   void LimitPower(std::uint32_t watts);
 
   // None: there is no driver, or it does not answer.
@@ -89,6 +89,7 @@ class GpuWatch {
   std::optional<TimePoint> trained_at_;  // the last look, if this peer trained then
   std::uint64_t energy_mj_ = 0;
   std::uint32_t limit_watts_ = 0;
+  bool refused_ = false;
   std::string power_text_;
 };
 

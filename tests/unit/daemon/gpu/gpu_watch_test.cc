@@ -155,6 +155,10 @@ TEST_F(GpuWatchTest, ARefusedLimitIsSaid) {
   watch_->LimitPower(200);
   Pass(seconds(1));
   EXPECT_EQ(watch_->power_text(), "gpu_power=200W is not in force: only root may");
+  driver_->refuses = Status::Ok();
+  watch_->LimitPower(200);  // its owner says it again
+  Pass(seconds(1));
+  EXPECT_EQ(watch_->power_text(), "GPU power 200 W at most");
   Start(false);
   watch_->LimitPower(200);
   EXPECT_THAT(watch_->power_text(), HasSubstr("not in force: this peer uses no GPU of NVIDIA's"));
