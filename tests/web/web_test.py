@@ -114,11 +114,14 @@ class PeerPageTest(Browser):
         paused, quiet = "paused until 18:00: schedule", "upload 5 Mbit/s until 22:00: quiet hours"
         page = self.page({"name": "attic", "state": "paused", "stateReasons": [paused],
                           "terms": {"rules": [paused, quiet]}, "version": "1",
+                          "gpu": {"name": "RTX", "powerWatts": 287.5},
                           "usage": {"trainedMs": 7_200_000, "sentBytes": 1 << 30,
-                                    "receivedBytes": 1 << 30}})
+                                    "receivedBytes": 1 << 30, "energyJoules": 5_400_000}})
         self.assertIn(f'<span id="reason" role="status">{paused}; {quiet}</span>', page)
         self.assertRegex(page, r"<b>2\.0 h</b>")
         self.assertRegex(page, r"<b>2\.\d+ GiB</b>")
+        self.assertRegex(page, r"<b>288 W</b><span>powerWatts</span>")
+        self.assertRegex(page, r"<b>1\.50 kWh</b><span>energyJoules</span>")
 
 
     @harness.unittest.skipIf(BROWSER is None, "no chromium")

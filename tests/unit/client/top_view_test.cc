@@ -38,6 +38,16 @@ TEST(TopFrame, ShowsWhatMattersInSixtyColumns) {
   for (const std::string& line : lines) EXPECT_LE(line.size(), 64u) << line;
 }
 
+TEST(TopFrame, ShowsTheGpuWhereItsDriverTells) {
+  const char* const peer = R"({"name":"attic","state":"paused",
+"stateReasons":["paused: the GPU is used by blender, or was a moment ago"],
+"gpu":{"name":"RTX","powerWatts":287.5,"powerLimitWatts":350,"memoryUsedBytes":null,
+ "memoryBytes":null}})";
+  const auto lines = TopFrame(peer, Status::Ok(), 80, 30, 0);
+  EXPECT_THAT(lines, Contains("GPU       288 W of at most 350 W"));
+  EXPECT_THAT(lines, Contains("why       paused: the GPU is used by blender, or was a moment ago"));
+}
+
 TEST(TopFrame, ScrollsAsFarAsThereIsMore) {
   const auto all = TopFrame(kPeer, Status::Ok(), 80, 60, 0);
   const auto first = TopFrame(kPeer, Status::Ok(), 80, 8, 0);
