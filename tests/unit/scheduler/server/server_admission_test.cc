@@ -59,6 +59,16 @@ class Caller {
     });
     return Wait([this] { return welcome_ || closed_; }) && Get([this] { return welcome_; });
   }
+  // Of an artefact that there is not; members are told so.
+  StatusCode Fetch() {
+    std::promise<Status> fetched;
+    OnControl([&] {
+      client_->Fetch(
+          std::string(32, 'h'), 0, [](const std::string&) { return Status::Ok(); },
+          [&](Status status) { fetched.set_value(std::move(status)); });
+    });
+    return fetched.get_future().get().code();
+  }
   // Why the connection was ended; empty: it stands.
   std::string Ended() {
     Wait([this] { return closed_.has_value(); });
@@ -132,6 +142,16 @@ TEST_F(ServerAdmissionTest, WhoHasNoInviteDoesNotComeIn) {
   Caller invited(*server, NewPeer(), Invite());
   EXPECT_TRUE(invited.ComesIn());
   EXPECT_TRUE(invited.IsTaken());
+}
+
+TEST_F(ServerAdmissionTest, OnlyMembersFetch) {
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  Caller invited(*server, NewPeer(), Invite());
+  ASSERT_TRUE(invited.ComesIn());
+  EXPECT_EQ(invited.Fetch(), StatusCode::kPermissionDenied) << "it has not said hello";
+  ASSERT_TRUE(invited.IsTaken());
+  EXPECT_EQ(invited.Fetch(), StatusCode::kNotFound);
 }
 
 TEST_F(ServerAdmissionTest, AnInviteHasOneUseAndAWeekUnlessToldOtherwise) {
