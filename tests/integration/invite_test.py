@@ -1,5 +1,6 @@
 """Invites, members and who is removed: real processes, restarts of the scheduler between."""
 
+import base64
 import re
 import time
 
@@ -80,9 +81,12 @@ class InviteTest(harness.SwarmTest):
             swarm.start_scheduler()
             line = self.invite(swarm)
             swarm.stop()
+            body = line.removeprefix("shoal1_")
+            secret = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))[32:48]
             for path in swarm.run_folder.rglob("*"):
                 if path.is_file():
-                    self.assertNotIn(line.encode(), path.read_bytes(), path)
+                    for form in (line.encode(), secret, secret.hex().encode()):
+                        self.assertNotIn(form, path.read_bytes(), path)
             secret = (swarm.run_folder / "join_secret")
             self.assertEqual(secret.stat().st_mode & 0o777, 0o600)
 

@@ -228,6 +228,17 @@ TEST_F(AdmissionTest, EightConnectionsWithoutAStreamEndAndHoldNoSeat) {
   EXPECT_FALSE(closed_);
 }
 
+TEST_F(AdmissionTest, HandshakesBeyondTheShareOfAnAddressEndAtOnce) {
+  ConnectionLimits limits;
+  limits.handshakes = 2;
+  limits.handshakes_per_second = 0;
+  MakeServer(limits);
+  std::vector<Tcp> silent;
+  for (int i = 0; i < 3; ++i) silent.emplace_back(server_->port());
+  EXPECT_TRUE(silent[2].Ends(7'000));
+  EXPECT_FALSE(silent[0].Ends(0));
+}
+
 TEST_F(AdmissionTest, AKeyHasSoManyConnections) {
   ConnectionLimits limits;
   limits.per_key = 1;
@@ -242,6 +253,44 @@ TEST_F(AdmissionTest, AKeyHasSoManyConnections) {
   On([&] { first.reset(); });
   ASSERT_TRUE(closed_);
   EXPECT_THAT(closed_->message(), HasSubstr("too many connections"));
+}
+
+TEST_F(AdmissionTest, AKeyHasSoManyConnectionsToAPeer) {
+  LinkLimits limits;
+  limits.timeouts.link_open = std::chrono::seconds(1);
+  limits.connections_first = 1;
+  LinkHubOptions options;
+  options.listen = "127.0.0.1:0";
+  options.identity = peer_;
+  options.upload = options.download = limiter_;
+  options.connections.per_key = 1;
+  std::unique_ptr<LinkHub> called;
+  std::vector<std::unique_ptr<Link>> links;
+  int open = 0, closed = 0;
+  const auto link = [&](const std::string& channel) {
+    LinkTarget target = TargetOf(*hub_);
+    target.channel = channel;
+    links.push_back(called->Accept(target, {}));
+    target.peer = peer_->id;
+    target.addresses = {"127.0.0.1:" + std::to_string(called->port())};
+    LinkHandlers handlers;
+    handlers.on_open = [&open] { ++open; };
+    handlers.on_closed = [&closed](const Status&) { ++closed; };
+    links.push_back(hub_->hub->Dial(target, handlers));
+  };
+  On([&] {
+    hub_.emplace(executor_.get(), limits);
+    called = NewGrpcLinkHub(options, executor_.get()).value();
+    link("boundary/0/1");
+  });
+  EXPECT_TRUE(Wait([&] { return open == 1; }));
+  On([&] { link("boundary/0/2"); });
+  EXPECT_TRUE(Wait([&] { return open + closed == 2; }));
+  EXPECT_EQ(open, 1);
+  On([&] {
+    links.clear();
+    called.reset();
+  });
 }
 
 // 1,100 connections where 1,024 descriptors are all there are: the port stays open, during and

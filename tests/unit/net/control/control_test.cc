@@ -253,6 +253,22 @@ TEST_F(ControlTest, ALaterMessageDoesNotOvertakeOneThatIsBeingPosted) {
   });
 }
 
+TEST_F(ControlTest, AMessageOfAPeerHasAMebibyteAtMost) {
+  Dial(Options());
+  const auto say = [this](std::size_t bytes) {
+    On([this, bytes] {
+      control::v1::PeerMessage message;
+      message.mutable_heartbeat()->set_status_json(std::string(bytes, 'x'));
+      ASSERT_TRUE(client_.client->Send(message).ok());
+    });
+  };
+  say((1 << 20) - 100);
+  ASSERT_TRUE(Wait([this] { return server_.messages.size() == 1; }));
+  say(1 << 20);
+  EXPECT_TRUE(Wait([this] { return client_.closed.has_value(); }));
+  EXPECT_EQ(server_.messages.size(), 1u);
+}
+
 TEST_F(ControlTest, ClientThatLeavesIsNoticed) {
   Connect();
   On([this] { client_.client.reset(); });

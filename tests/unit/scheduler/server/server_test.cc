@@ -191,7 +191,10 @@ TEST_F(ServerTest, ItsLogSaysWhenItStartedAndHowSamplesAreDealtOut) {
     const auto server = Open();
     ASSERT_NE(server, nullptr);
     const TestPeer anna(*server, folder_ + "/peer", "anna");
-    // While it runs.
+    // While it runs; its first event may still be on the way to the disk.
+    for (int i = 0; i < 1000 && !ReadEvents(config_.directory).ok(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
     EXPECT_TRUE(ReadEvents(config_.directory).ok());
   }
   const auto events = ReadEvents(config_.directory);

@@ -83,7 +83,21 @@ TEST(Membership, WithoutAHelloNothingIsHeard) {
   Hall parts;
   parts.membership.OnConnected({1, SimPeerId(1), "10.0.0.1"});
   EXPECT_EQ(parts.membership.Heard(1), nullptr);
+  EXPECT_EQ(parts.Take<Disconnect>().size(), 1u);
   EXPECT_FALSE(parts.membership.MayTake({1, {}})) << "it was dropped";
+}
+
+TEST(Membership, OfAStatusOnlyWhatItMayHaveIsKept) {
+  Hall parts;
+  Member* const member = parts.Come(1, 1);
+  parts.reaction.Take();
+  control::v1::Heartbeat heartbeat;
+  heartbeat.set_status_json(R"({"work":{"step":2,"other":3},"other":["x"]})");
+  parts.membership.OnHeartbeat(member, heartbeat);
+  EXPECT_EQ(member->status_json, R"({"work":{"step":2}})");
+  heartbeat.set_status_json("[1]");
+  parts.membership.OnHeartbeat(member, heartbeat);
+  EXPECT_EQ(parts.Take<Disconnect>().size(), 1u);
 }
 
 TEST(Membership, WhoIsKickedIsToldWhyAndLost) {
