@@ -208,8 +208,8 @@ Status PeerDaemon::OpenPage() {
   options.allow_remote = config_.status_allow_remote;
   options.token = net::NewJoinSecret();
   net::HttpHandlers handlers;
-  handlers.on_get = [this](const net::HttpRequest& request) { return OnHttp(request); };
-  handlers.on_post = [this](const net::HttpRequest& request,
+  handlers.on_get = [this](const net::PageRequest& request) { return OnHttp(request); };
+  handlers.on_post = [this](const net::PageRequest& request,
                             std::function<void(net::HttpResponse)> reply) {
     OnPageOrder(request, std::move(reply));
   };
@@ -310,7 +310,7 @@ Result<net::CommandResult> PeerDaemon::PageLink() const {
   return net::CommandResult{page_link_, json.dump()};
 }
 
-void PeerDaemon::OnPageOrder(const net::HttpRequest& request,
+void PeerDaemon::OnPageOrder(const net::PageRequest& request,
                              std::function<void(net::HttpResponse)> reply) {
   SHOAL_ASSERT_ON(*control_);
   if (request.path != "/settings") return reply(net::StatusPageOrNotFound("/settings"));
@@ -336,7 +336,7 @@ void PeerDaemon::OnPageOrder(const net::HttpRequest& request,
                    });
 }
 
-net::HttpResponse PeerDaemon::OnHttp(const net::HttpRequest& request) const {
+net::HttpResponse PeerDaemon::OnHttp(const net::PageRequest& request) const {
   SHOAL_ASSERT_ON(*control_);
   const std::string& path = request.path;
   if (path == "/api/v1/status") return {200, "application/json", StatusJson(node_->Snapshot())};

@@ -57,8 +57,8 @@ class PeerDaemon {
                 std::function<void(Status)> on_stop);
   Status OpenDoors();
   Status OpenPage();
-  net::HttpResponse OnHttp(const net::HttpRequest& request) const;
-  void OnPageOrder(const net::HttpRequest& request, std::function<void(net::HttpResponse)> reply);
+  net::HttpResponse OnHttp(const net::PageRequest& request) const;
+  void OnPageOrder(const net::PageRequest& request, std::function<void(net::HttpResponse)> reply);
   Result<net::CommandResult> PageLink() const;
   void EndIfHanging();
   void EndGpuThread();

@@ -61,7 +61,7 @@ struct SharedHandlers {
   Mutex mutex;
   HttpHandlers handlers SHOAL_GUARDED_BY(mutex);
 
-  void Call(bool post, const HttpRequest& request, const Reply& reply) {
+  void Call(bool post, const PageRequest& request, const Reply& reply) {
     MutexLock lock(mutex);
     if (post && handlers.on_post) return handlers.on_post(request, reply);
     if (!post && handlers.on_get) return reply(handlers.on_get(request));
@@ -126,7 +126,7 @@ class Session : public std::enable_shared_from_this<Session> {
     }
     const std::string_view target = View(request.target());
     const std::size_t path_end = std::min(target.find('?'), target.size());
-    HttpRequest asked{std::string(target.substr(0, path_end)), "", request.body()};
+    PageRequest asked{std::string(target.substr(0, path_end)), "", request.body()};
     if (path_end < target.size()) asked.query = target.substr(path_end + 1);
     Ask(post, std::move(asked));
   }
@@ -146,7 +146,7 @@ class Session : public std::enable_shared_from_this<Session> {
     return headers;
   }
 
-  void Ask(bool post, HttpRequest asked) {
+  void Ask(bool post, PageRequest asked) {
     stream_.expires_never();
     // The wait keeps the session alive inside the context while the executor works. The executor
     // itself holds only a weak reference: it may outlive the server.

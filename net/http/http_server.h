@@ -32,7 +32,7 @@ struct HttpServerOptions {
   std::string token = {};
 };
 
-struct HttpRequest {
+struct PageRequest {
   std::string path;   // without query
   std::string query;  // what was behind "?"
   std::string body;   // of a POST, at most kPostBytesMax
@@ -42,10 +42,10 @@ inline constexpr std::size_t kPostBytesMax = 16 * 1024;
 
 // Run on the executor.
 struct HttpHandlers {
-  std::function<HttpResponse(const HttpRequest& request)> on_get;
+  std::function<HttpResponse(const PageRequest& request)> on_get;
   // Of a request that may change something. Answers through `reply`, once, now or later, from the
   // executor's thread. May be null.
-  std::function<void(const HttpRequest& request, std::function<void(HttpResponse)> reply)> on_post =
+  std::function<void(const PageRequest& request, std::function<void(HttpResponse)> reply)> on_post =
       nullptr;
 };
 

@@ -162,7 +162,7 @@ ExitCode Serve(const Flags& flags, StopSignal* stop) {
     status.listen = flags.status_listen;
     status.allow_remote = flags.status_allow_remote;
     auto opened =
-        NewHttpServer(status, control.get(), {[server = relay->get()](const HttpRequest& request) {
+        NewHttpServer(status, control.get(), {[server = relay->get()](const PageRequest& request) {
                         return ServeRelay(request.path, server->stats(), kVersion);
                       }});
     if (!opened.ok()) {

@@ -238,7 +238,7 @@ Status SchedulerServer::Listen() {
   http.allow_remote = config_.status_allow_remote;
   auto opened =
       net::NewHttpServer(http, control_.get(),
-                         {[this](const net::HttpRequest& request) { return Serve(request.path); }});
+                         {[this](const net::PageRequest& request) { return Serve(request.path); }});
   if (!opened.ok()) return CannotListen("status_listen", opened.status());
   OnControl([&] { http_ = *std::move(opened); });
   return Status::Ok();

@@ -61,7 +61,7 @@ Status Standby::Open() {
   http.listen = config_.status_listen;
   http.allow_remote = config_.status_allow_remote;
   auto opened = net::NewHttpServer(
-      http, executor_, {[this](const net::HttpRequest& request) { return Serve(request.path); }});
+      http, executor_, {[this](const net::PageRequest& request) { return Serve(request.path); }});
   if (!opened.ok()) {
     return Status(StatusCode::kUnavailable, "status_listen: " + opened.status().message());
   }

@@ -52,7 +52,7 @@ class HttpServerTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto server = NewHttpServer(
-        {.listen = "127.0.0.1:0"}, executor_.get(), {[this](const HttpRequest& asked) {
+        {.listen = "127.0.0.1:0"}, executor_.get(), {[this](const PageRequest& asked) {
           EXPECT_TRUE(executor_->InThread());
           if (asked.path == "/hello") {
             return HttpResponse{200, "text/plain", "hello " + asked.query + "\n"};
@@ -120,8 +120,8 @@ class PostTest : public ::testing::Test {
 
   void Open(HttpServerOptions options) {
     HttpHandlers handlers;
-    handlers.on_get = [](const HttpRequest&) { return HttpResponse{200, "text/plain", "read\n"}; };
-    handlers.on_post = [this](const HttpRequest& asked, std::function<void(HttpResponse)> reply) {
+    handlers.on_get = [](const PageRequest&) { return HttpResponse{200, "text/plain", "read\n"}; };
+    handlers.on_post = [this](const PageRequest& asked, std::function<void(HttpResponse)> reply) {
       EXPECT_TRUE(executor_->InThread());
       ++changes_;
       executor_->Post("test.reply", [reply, body = asked.body] {
@@ -283,7 +283,7 @@ TEST(PostGuard, LetsTheTokenInAgainAfterAMinute) {
 
 TEST(HttpServerListen, RefusesOtherAddressesThanLoopbackAndTakenPorts) {
   const auto executor = NewThreadExecutor("control");
-  const HttpHandlers handler = {[](const HttpRequest&) { return HttpResponse{}; }};
+  const HttpHandlers handler = {[](const PageRequest&) { return HttpResponse{}; }};
   const auto open = NewHttpServer({.listen = "0.0.0.0:0"}, executor.get(), handler);
   ASSERT_FALSE(open.ok());
   EXPECT_NE(open.status().message().find("loopback only"), std::string::npos);
