@@ -7,7 +7,7 @@
 
 namespace shoal::daemon {
 
-void Account::Spend(Machine* machine, TimePoint now) {
+void Account::Spend(ChurnMachine* machine, TimePoint now) {
   const double seconds = Seconds(now - machine->since);
   machine->since = now;
   if (!machine->there) return;
@@ -19,12 +19,12 @@ void Account::Spend(Machine* machine, TimePoint now) {
 }
 
 void Account::Settle(TimePoint now) {
-  for (Machine& machine : machines_) Spend(&machine, now);
+  for (ChurnMachine& machine : machines_) Spend(&machine, now);
 }
 
 void Account::Set(std::size_t machine, Spent on, TimePoint now) {
   if (machine >= machines_.size()) machines_.resize(machine + 1);
-  Machine& entry = machines_[machine];
+  ChurnMachine& entry = machines_[machine];
   if (entry.there && entry.on == on) return;
   if (!entry.there) entry.came = now;
   Spend(&entry, now);
@@ -34,7 +34,7 @@ void Account::Set(std::size_t machine, Spent on, TimePoint now) {
 
 void Account::Leave(std::size_t machine, TimePoint now) {
   if (machine >= machines_.size() || !machines_[machine].there) return;
-  Machine& entry = machines_[machine];
+  ChurnMachine& entry = machines_[machine];
   Spend(&entry, now);
   entry.there = false;
   gone_ += Seconds(now - std::max(entry.came, began_));
@@ -95,7 +95,7 @@ Balance Account::At(TimePoint now) {
 
 double Account::Presence(TimePoint now) const {
   double seconds = gone_;
-  for (const Machine& machine : machines_) {
+  for (const ChurnMachine& machine : machines_) {
     if (machine.there) seconds += Seconds(now - std::max(machine.came, began_));
   }
   return seconds;

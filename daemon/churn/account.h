@@ -68,7 +68,7 @@ class Account {
   double Presence(TimePoint now) const;
 
  private:
-  struct Machine {
+  struct ChurnMachine {
     bool there = false;
     Spent on = Spent::kIdle;
     TimePoint since{}, came{};
@@ -78,9 +78,9 @@ class Account {
     double cost = 0;
   };
   void Settle(TimePoint now);
-  void Spend(Machine* machine, TimePoint now);
+  void Spend(ChurnMachine* machine, TimePoint now);
 
-  std::vector<Machine> machines_;
+  std::vector<ChurnMachine> machines_;
   TimePoint began_{};
   std::uint64_t first_step_ = 0;
   std::array<double, kSpentKinds> spent_{};

@@ -32,25 +32,25 @@ PeerId ChurnPeerId(std::uint32_t number) {
   return id;
 }
 
-Machine::Machine(std::uint32_t number, const TrainedModel& model, const ChurnSettings& settings,
-                 Owner* owner)
+ChurnMachine::ChurnMachine(std::uint32_t number, const TrainedModel& model,
+                           const ChurnSettings& settings, Owner* owner)
     : number_(number),
       model_(model),
       settings_(settings),
       owner_(*owner),
       id_(ChurnPeerId(number)) {}
 
-void Machine::Guarded(std::uint64_t work, const std::function<void()>& run) const {
+void ChurnMachine::Guarded(std::uint64_t work, const std::function<void()>& run) const {
   if (alive_ && work == work_) run();
 }
 
-void Machine::Later(Duration delay, std::function<void()> run) {
+void ChurnMachine::Later(Duration delay, std::function<void()> run) {
   owner_.After(delay, [this, work = work_, run = std::move(run)] { Guarded(work, run); });
 }
 
 // ---- its connection
 
-void Machine::Connected() {
+void ChurnMachine::Connected() {
   connected_ = true;
   ++life_;
   PeerMessage message;
@@ -73,21 +73,21 @@ void Machine::Connected() {
   Heartbeat();
 }
 
-void Machine::Disconnected() {
+void ChurnMachine::Disconnected() {
   connected_ = false;
   ++life_;
   StopUpload();
   EndWork();
 }
 
-void Machine::Gone() {
+void ChurnMachine::Gone() {
   StopUpload();
   EndWork();
   alive_ = connected_ = false;
   ++life_;
 }
 
-void Machine::Heartbeat() {
+void ChurnMachine::Heartbeat() {
   PeerMessage message;
   message.mutable_heartbeat()->set_generation(generation_);
   message.mutable_heartbeat()->set_state("training");
@@ -99,7 +99,7 @@ void Machine::Heartbeat() {
   });
 }
 
-void Machine::On(const SchedulerMessage& message) {
+void ChurnMachine::On(const SchedulerMessage& message) {
   if (!connected_) return;
   switch (message.kind_case()) {
     case SchedulerMessage::kWelcome:
@@ -126,7 +126,7 @@ void Machine::On(const SchedulerMessage& message) {
 // ---- plans
 
 // What it did for a plan ends.
-void Machine::EndWork() {
+void ChurnMachine::EndWork() {
   ++work_;
   busy_ = false;
   plans_.clear();
@@ -136,7 +136,7 @@ void Machine::EndWork() {
   owner_.Rests(this);
 }
 
-void Machine::OnPlan(const control::v1::Plan& plan) {
+void ChurnMachine::OnPlan(const control::v1::Plan& plan) {
   EndWork();
   const int former = stage_;
   const bool followed = shadow_ && holds_;
@@ -167,7 +167,7 @@ void Machine::OnPlan(const control::v1::Plan& plan) {
 }
 
 // What never changes of a stage, beside the running steps.
-void Machine::OnPrepare(const control::v1::Prepare& prepare) {
+void ChurnMachine::OnPrepare(const control::v1::Prepare& prepare) {
   double missing = 0;
   for (const auto& artefact : prepare.artefacts()) {
     if (content_.insert(artefact.hash()).second) missing += static_cast<double>(artefact.size());
@@ -186,7 +186,7 @@ void Machine::OnPrepare(const control::v1::Prepare& prepare) {
 
 // Gets its stage from its group, as long as the plan lasts; the next one may go on with that. Who
 // is done with its part takes some of the others'.
-void Machine::CatchUp() {
+void ChurnMachine::CatchUp() {
   if (missing_ > kCaughtUpBytes) {
     flows_ = owner_.CatchUp(this, missing_, [this, work = work_] {
       Guarded(work, [this] {
@@ -204,7 +204,7 @@ void Machine::CatchUp() {
   owner_.Say(this, std::move(message));
 }
 
-void Machine::CatchUpWithOthers() {
+void ChurnMachine::CatchUpWithOthers() {
   if (!connected_ || !shadow_ || missing_ == 0 || flows_.empty()) return;
   missing_ = 0;
   for (const Lines::Flow flow : std::exchange(flows_, {})) missing_ += owner_.Cancel(flow);
@@ -212,7 +212,7 @@ void Machine::CatchUpWithOthers() {
 }
 
 // What it does not have yet it fetches.
-void Machine::Load(const control::v1::Plan& plan) {
+void ChurnMachine::Load(const control::v1::Plan& plan) {
   double missing = 0;
   std::vector<std::string> hashes;
   for (const auto& artefact : plan.artefacts()) {
@@ -229,7 +229,7 @@ void Machine::Load(const control::v1::Plan& plan) {
   }));
 }
 
-void Machine::Ready(bool loads) {
+void ChurnMachine::Ready(bool loads) {
   const double seconds = loads ? StateBytes() / kLoadBytesPerSecond : 0;
   Later(FromSeconds(seconds) + kLinkUp, [this] {
     PeerMessage message;
@@ -238,7 +238,7 @@ void Machine::Ready(bool loads) {
   });
 }
 
-void Machine::OnAbort(const control::v1::Abort& abort) {
+void ChurnMachine::OnAbort(const control::v1::Abort& abort) {
   if (abort.generation() != generation_) return;
   const bool goes_on = holds_ && abort.hold_step() > 0;
   const bool synced = synced_;
@@ -261,14 +261,14 @@ void Machine::OnAbort(const control::v1::Abort& abort) {
 
 // ---- steps
 
-void Machine::Work() {
+void ChurnMachine::Work() {
   const auto plan = plans_.find(applied_);
   if (busy_ || plan == plans_.end()) return;
   busy_ = true;
   owner_.BeginStep(this, plan->second);
 }
 
-void Machine::StepDone(std::uint64_t generation, std::uint64_t step, double seconds) {
+void ChurnMachine::StepDone(std::uint64_t generation, std::uint64_t step, double seconds) {
   const auto plan = plans_.find(step);
   if (!connected_ || generation != generation_ || step != applied_ || plan == plans_.end()) return;
   PeerMessage message;
@@ -293,14 +293,14 @@ void Machine::StepDone(std::uint64_t generation, std::uint64_t step, double seco
   owner_.Say(this, std::move(message));
 }
 
-void Machine::OnReduce(const control::v1::Reduce& reduce) {
+void ChurnMachine::OnReduce(const control::v1::Reduce& reduce) {
   if (reduce.generation() != generation_ || stage_ < 0 || reduce.step() != applied_) return;
   const auto plan = plans_.find(applied_);
   exchanged_ = plan == plans_.end() ? 0 : plan->second.amendment();
   owner_.BeginExchange(this, reduce);
 }
 
-void Machine::ExchangeDone(std::uint64_t generation, std::uint64_t step) {
+void ChurnMachine::ExchangeDone(std::uint64_t generation, std::uint64_t step) {
   if (!connected_ || generation != generation_ || step != applied_) return;
   synced_ = true;
   PeerMessage message;
@@ -312,7 +312,7 @@ void Machine::ExchangeDone(std::uint64_t generation, std::uint64_t step) {
 }
 
 // Gradients become weights, and m of the step what the next visit builds on.
-void Machine::Apply(const control::v1::Apply& apply) {
+void ChurnMachine::Apply(const control::v1::Apply& apply) {
   if (const auto plan = plans_.find(apply.step()); plan != plans_.end()) {
     for (const auto& batch : plan->second.pipelines(pipeline_).micro_batches()) {
       for (const std::uint64_t sample : batch.samples()) {
@@ -329,7 +329,7 @@ void Machine::Apply(const control::v1::Apply& apply) {
   last_apply_->clear_check_weights();
 }
 
-void Machine::OnApply(const control::v1::Apply& apply) {
+void ChurnMachine::OnApply(const control::v1::Apply& apply) {
   if (apply.generation() != generation_ || stage_ < 0 || apply.step() != applied_) return;
   Apply(apply);
   busy_ = false;
@@ -354,7 +354,7 @@ void Machine::OnApply(const control::v1::Apply& apply) {
 
 // ---- checkpoints
 
-std::vector<std::string> Machine::Parts() const {
+std::vector<std::string> ChurnMachine::Parts() const {
   const std::vector<std::uint32_t>& cuts = model_.config.stage_first_layers;
   const auto stage = static_cast<std::size_t>(stage_);
   std::vector<std::string> parts;
@@ -366,7 +366,7 @@ std::vector<std::string> Machine::Parts() const {
   return parts;
 }
 
-void Machine::Save(std::uint64_t step) {
+void ChurnMachine::Save(std::uint64_t step) {
   Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step] {
     for (const std::string& part : Parts()) {
       content_.insert(ArtefactHash(part, step));
@@ -385,7 +385,7 @@ void Machine::Save(std::uint64_t step) {
   });
 }
 
-void Machine::Saved(std::uint64_t step) {
+void ChurnMachine::Saved(std::uint64_t step) {
   PeerMessage message;
   control::v1::CheckpointDone* done = message.mutable_checkpoint_done();
   done->set_generation(generation_);
@@ -403,7 +403,7 @@ void Machine::Saved(std::uint64_t step) {
   owner_.Say(this, std::move(message));
 }
 
-void Machine::OnWanted(const control::v1::WantArtefacts& want) {
+void ChurnMachine::OnWanted(const control::v1::WantArtefacts& want) {
   if (want.request() == 0) {  // a disk of the scheduler's that loses something is not simulated
     PeerMessage offered;
     offered.mutable_artefacts_offered();
@@ -419,14 +419,14 @@ void Machine::OnWanted(const control::v1::WantArtefacts& want) {
 }
 
 // What has arrived stays there.
-void Machine::StopUpload() {
+void ChurnMachine::StopUpload() {
   if (!upload_) return;
   const auto size = static_cast<double>(upload_->file.size());
   owner_.Arrived(upload_->file.hash(), size - owner_.Cancel(upload_->flow), size);
   upload_.reset();
 }
 
-void Machine::UploadNext() {
+void ChurnMachine::UploadNext() {
   for (const control::v1::ArtefactRef& file : wanted_.files()) {
     const auto size = static_cast<double>(file.size());
     const double left = size - owner_.BytesArrived(file.hash());

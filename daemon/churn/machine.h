@@ -1,5 +1,5 @@
-// Machine: a peer as its scheduler sees it: what it answers to which message, and when, without
-// computing anything. What takes time it asks of its owner. Thread: one.
+// ChurnMachine: a peer as its scheduler sees it: what it answers to which message, and when,
+// without computing anything. What takes time it asks of its owner. Thread: one.
 
 #ifndef SHOAL_DAEMON_CHURN_MACHINE_H_
 #define SHOAL_DAEMON_CHURN_MACHINE_H_
@@ -22,34 +22,34 @@
 
 namespace shoal::daemon {
 
-class Machine {
+class ChurnMachine {
  public:
   class Owner {
    public:
     virtual ~Owner() = default;
     // To the scheduler, in order.
-    virtual void Say(Machine* machine, control::v1::PeerMessage message) = 0;
+    virtual void Say(ChurnMachine* machine, control::v1::PeerMessage message) = 0;
     virtual void After(Duration delay, std::function<void()> run) = 0;
     // Bytes between the scheduler and the machine.
-    virtual Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) = 0;
-    virtual Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) = 0;
+    virtual Lines::Flow Fetch(ChurnMachine* machine, double bytes, std::function<void()> done) = 0;
+    virtual Lines::Flow Upload(ChurnMachine* machine, double bytes, std::function<void()> done) = 0;
     // Of a file of a checkpoint the scheduler has so many bytes by now, of so many.
     virtual void Arrived(const std::string& hash, double bytes, double of) = 0;
     virtual double BytesArrived(const std::string& hash) const = 0;
     // Bytes of a stage's state, in equal parts from those of the plan who have it; `done` after the
     // first of these.
-    virtual std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
+    virtual std::vector<Lines::Flow> CatchUp(ChurnMachine* machine, double bytes,
                                              std::function<void()> done) = 0;
     virtual double Cancel(Lines::Flow flow) = 0;
     // StepDone and ExchangeDone follow, if nobody that it takes is gone.
-    virtual void BeginStep(Machine* machine, const control::v1::StepPlan& plan) = 0;
-    virtual void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) = 0;
+    virtual void BeginStep(ChurnMachine* machine, const control::v1::StepPlan& plan) = 0;
+    virtual void BeginExchange(ChurnMachine* machine, const control::v1::Reduce& reduce) = 0;
     // Its steps take nothing of its line any more.
-    virtual void Rests(Machine* machine) = 0;
+    virtual void Rests(ChurnMachine* machine) = 0;
   };
 
-  Machine(std::uint32_t number, const TrainedModel& model, const ChurnSettings& settings,
-          Owner* owner);
+  ChurnMachine(std::uint32_t number, const TrainedModel& model, const ChurnSettings& settings,
+               Owner* owner);
 
   // Says hello, then heartbeats.
   void Connected();

@@ -42,8 +42,8 @@ constexpr double kBalanceTolerance = 1e-6;
 // Something that several machines do together: it begins when all are there.
 struct Together {
   std::uint64_t generation = 0, step = 0;
-  std::vector<Machine*> begun;
-  std::vector<Machine*> followers;       // shadows, which only get what comes out
+  std::vector<ChurnMachine*> begun;
+  std::vector<ChurnMachine*> followers;  // shadows, which only get what comes out
   bool broken = false;                   // one of them is gone, or it begins again
   std::vector<std::uint32_t> pipelines;  // of an exchange: that count
   // Of a step that was dealt out again: how often, what was begun before, and when that is done.
@@ -52,7 +52,7 @@ struct Together {
   TimePoint until{};
 };
 
-class ChurnSimulation final : public Machine::Owner {
+class ChurnSimulation final : public ChurnMachine::Owner {
  public:
   ChurnSimulation(const ChurnTrace& trace, const ChurnSettings& settings, TrainedModel model,
                   StepLedger ledger)
@@ -75,27 +75,27 @@ class ChurnSimulation final : public Machine::Owner {
   // ---- machines
   void Come(std::uint32_t number);
   void Go(std::uint32_t number);
-  void Connect(Machine* machine);
-  void Say(Machine* machine, control::v1::PeerMessage message) override;
+  void Connect(ChurnMachine* machine);
+  void Say(ChurnMachine* machine, control::v1::PeerMessage message) override;
   void After(Duration delay, std::function<void()> run) override {
     events_.After(delay, std::move(run));
   }
-  Lines::Flow Fetch(Machine* machine, double bytes, std::function<void()> done) override {
+  Lines::Flow Fetch(ChurnMachine* machine, double bytes, std::function<void()> done) override {
     return lines_.Start(scheduler_node_, nodes_[machine->number()], bytes, FlowKind::kFile,
                         std::move(done));
   }
-  Lines::Flow Upload(Machine* machine, double bytes, std::function<void()> done) override {
+  Lines::Flow Upload(ChurnMachine* machine, double bytes, std::function<void()> done) override {
     return lines_.Start(nodes_[machine->number()], scheduler_node_, bytes, FlowKind::kFile,
                         std::move(done));
   }
   void Arrived(const std::string& hash, double bytes, double of) override;
   double BytesArrived(const std::string& hash) const override { return arrived_.BytesOf(hash); }
-  std::vector<Lines::Flow> CatchUp(Machine* machine, double bytes,
+  std::vector<Lines::Flow> CatchUp(ChurnMachine* machine, double bytes,
                                    std::function<void()> done) override;
   double Cancel(Lines::Flow flow) override { return lines_.Cancel(flow); }
-  void BeginStep(Machine* machine, const control::v1::StepPlan& plan) override;
-  void BeginExchange(Machine* machine, const control::v1::Reduce& reduce) override;
-  void Rests(Machine* machine) override { lines_.Reserve(nodes_[machine->number()], 0); }
+  void BeginStep(ChurnMachine* machine, const control::v1::StepPlan& plan) override;
+  void BeginExchange(ChurnMachine* machine, const control::v1::Reduce& reduce) override;
+  void Rests(ChurnMachine* machine) override { lines_.Reserve(nodes_[machine->number()], 0); }
 
   // ---- steps
   void RunStep(const std::shared_ptr<Together>& run, const control::v1::StepPlan& plan,
@@ -105,12 +105,12 @@ class ChurnSimulation final : public Machine::Owner {
   void BeginPlan(const control::v1::Plan& plan);
   void Leave(const control::v1::StepPlan& plan);
   void TellPlaced();
-  void Break(const Machine& machine);
+  void Break(const ChurnMachine& machine);
 
   // ---- the scheduler
   void Feed(const scheduler::Event& event);
   void Take(const scheduler::Action& action);
-  void Note(const Machine* to, const SchedulerMessage& message);
+  void Note(const ChurnMachine* to, const SchedulerMessage& message);
   void Ticks();
   void MayBegin();
   void TellPhase();
@@ -132,12 +132,12 @@ class ChurnSimulation final : public Machine::Owner {
   SwarmPhase phase_;
   Lines::Node scheduler_node_ = 0;
 
-  std::map<std::uint32_t, std::unique_ptr<Machine>> machines_;
+  std::map<std::uint32_t, std::unique_ptr<ChurnMachine>> machines_;
   std::map<std::uint32_t, Lines::Node> nodes_;
-  std::map<PeerId, Machine*> by_id_;
-  std::map<ConnectionId, Machine*> connections_;  // as the scheduler knows them
-  ArrivedFiles arrived_;                          // of checkpoints
-  std::map<const Machine*, ConnectionId> connection_of_;
+  std::map<PeerId, ChurnMachine*> by_id_;
+  std::map<ConnectionId, ChurnMachine*> connections_;  // as the scheduler knows them
+  ArrivedFiles arrived_;                               // of checkpoints
+  std::map<const ChurnMachine*, ConnectionId> connection_of_;
   ConnectionId last_connection_ = 0;
   bool ticking_ = false;
 
@@ -163,18 +163,18 @@ class ChurnSimulation final : public Machine::Owner {
 // ---- machines
 
 void ChurnSimulation::Come(std::uint32_t number) {
-  auto machine = std::make_unique<Machine>(number, model_, settings_, this);
+  auto machine = std::make_unique<ChurnMachine>(number, model_, settings_, this);
   nodes_[number] = lines_.Add(static_cast<double>(settings_.upload.value),
                               static_cast<double>(settings_.download.value));
   by_id_[machine->id()] = machine.get();
   ++result_.comings;
   phase_.Come(number, events_.now());
-  Machine* const connects = machine.get();
+  ChurnMachine* const connects = machine.get();
   machines_[number] = std::move(machine);
   After(2 * kConnectRoundTrips * settings_.latency, [this, connects] { Connect(connects); });
 }
 
-void ChurnSimulation::Connect(Machine* machine) {
+void ChurnSimulation::Connect(ChurnMachine* machine) {
   if (!machine->alive()) return;
   const ConnectionId connection = ++last_connection_;
   connections_[connection] = machine;
@@ -185,7 +185,7 @@ void ChurnSimulation::Connect(Machine* machine) {
 }
 
 void ChurnSimulation::Go(std::uint32_t number) {
-  Machine* const machine = machines_.at(number).get();
+  ChurnMachine* const machine = machines_.at(number).get();
   ++result_.deaths;
   Break(*machine);
   machine->Gone();
@@ -198,7 +198,7 @@ void ChurnSimulation::Go(std::uint32_t number) {
   });
 }
 
-void ChurnSimulation::Say(Machine* machine, control::v1::PeerMessage message) {
+void ChurnSimulation::Say(ChurnMachine* machine, control::v1::PeerMessage message) {
   After(settings_.latency,
         [this, connection = connection_of_[machine], message = std::move(message)] {
           if (connections_.contains(connection)) {
@@ -208,7 +208,7 @@ void ChurnSimulation::Say(Machine* machine, control::v1::PeerMessage message) {
 }
 
 // What it does with others comes to no end.
-void ChurnSimulation::Break(const Machine& machine) {
+void ChurnSimulation::Break(const ChurnMachine& machine) {
   for (auto* const runs : {&pipelines_, &groups_}) {
     for (auto& [index, run] : *runs) {
       const bool member =
@@ -219,7 +219,7 @@ void ChurnSimulation::Break(const Machine& machine) {
 }
 
 // From all members of the stage that have it, to equal parts.
-std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes,
+std::vector<Lines::Flow> ChurnSimulation::CatchUp(ChurnMachine* machine, double bytes,
                                                   std::function<void()> done) {
   std::vector<Lines::Node> from;
   for (const auto& [number, place] : places_) {
@@ -238,7 +238,7 @@ std::vector<Lines::Flow> ChurnSimulation::CatchUp(Machine* machine, double bytes
 
 // ---- steps
 
-void ChurnSimulation::BeginStep(Machine* machine, const control::v1::StepPlan& plan) {
+void ChurnSimulation::BeginStep(ChurnMachine* machine, const control::v1::StepPlan& plan) {
   const int pipeline = machine->pipeline();
   if (plan.pipelines(pipeline).micro_batches().empty()) {
     return After(Duration::zero(), [machine, generation = plan.generation(), step = plan.step()] {
@@ -285,13 +285,13 @@ PipelineWork ChurnSimulation::WorkOf(const Together& run, const control::v1::Pip
 
 void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
                               const control::v1::StepPlan& plan, int pipeline) {
-  std::ranges::sort(run->begun, {}, [](const Machine* machine) { return machine->stage(); });
+  std::ranges::sort(run->begun, {}, [](const ChurnMachine* machine) { return machine->stage(); });
   control::v1::PipelinePlan rest = plan.pipelines(pipeline);
   rest.mutable_micro_batches()->DeleteSubrange(0, run->micro_batches);
   const Duration before = std::max(run->until - events_.now(), Duration::zero());
   PipelineWork work = WorkOf(*run, rest, false);
   PipelineWork usual = WorkOf(*run, plan.pipelines(pipeline), true);
-  for (const Machine* machine : run->begun) {
+  for (const ChurnMachine* machine : run->begun) {
     usual.percent.push_back(machine->uploads_checkpoint() ? kFilePercent : 100);
   }
   work.percent = usual.percent;
@@ -301,7 +301,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   run->micro_batches = plan.pipelines(pipeline).micro_batches_size();
   if (rest.micro_batches().empty()) {
     return After(before, [run] {
-      for (Machine* const machine : run->begun) {
+      for (ChurnMachine* const machine : run->begun) {
         if (!run->broken && machine->alive()) machine->StepDone(run->generation, run->step, 0);
       }
     });
@@ -314,7 +314,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   const auto members = static_cast<std::uint32_t>(std::ranges::count_if(
       plan.pipelines(), [](const auto& p) { return p.micro_batches_size() > 0; }));
   for (std::size_t s = 0; s < run->begun.size(); ++s) {
-    Machine* const machine = run->begun[s];
+    ChurnMachine* const machine = run->begun[s];
     const auto stage = static_cast<std::uint32_t>(s);
     const double period = clock_.PeriodSeconds(times.seconds, members);
     lines_.Reserve(nodes_[machine->number()], clock_.SentBits(work, stage, members) / period);
@@ -324,7 +324,7 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   }
 }
 
-void ChurnSimulation::BeginExchange(Machine* machine, const control::v1::Reduce& reduce) {
+void ChurnSimulation::BeginExchange(ChurnMachine* machine, const control::v1::Reduce& reduce) {
   const int stage = machine->stage();
   std::shared_ptr<Together>& run = groups_[stage];
   const std::vector<std::uint32_t> pipelines(reduce.pipelines().begin(), reduce.pipelines().end());
@@ -349,7 +349,7 @@ void ChurnSimulation::BeginExchange(Machine* machine, const control::v1::Reduce&
   After(FromSeconds(seconds), [run] {
     if (run->broken) return;
     for (const auto* group : {&run->begun, &run->followers}) {
-      for (Machine* member : *group) member->ExchangeDone(run->generation, run->step);
+      for (ChurnMachine* member : *group) member->ExchangeDone(run->generation, run->step);
     }
   });
 }
@@ -432,7 +432,7 @@ void ChurnSimulation::TellPlaced() {
 // ---- the scheduler
 
 // What the scheduler says is noted when it says it, once, whoever it says it to.
-void ChurnSimulation::Note(const Machine* to, const SchedulerMessage& message) {
+void ChurnSimulation::Note(const ChurnMachine* to, const SchedulerMessage& message) {
   switch (message.kind_case()) {
     case SchedulerMessage::kPlan:
       if (message.plan().generation() > generation_) BeginPlan(message.plan());
@@ -471,7 +471,7 @@ void ChurnSimulation::Take(const scheduler::Action& action) {
   } else if (const auto* dropped = std::get_if<scheduler::Disconnect>(&action)) {
     const auto found = connections_.find(dropped->connection);
     if (found == connections_.end()) return;
-    Machine* const machine = found->second;
+    ChurnMachine* const machine = found->second;
     connections_.erase(found);
     if (!machine->alive()) return;
     machine->Disconnected();

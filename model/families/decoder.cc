@@ -14,7 +14,7 @@ namespace {
 // Names and sizes of one layer's tensors.
 class LayerBuilder {
  public:
-  LayerBuilder(const Decoder& decoder, std::uint32_t layer)
+  LayerBuilder(const DecoderShape& decoder, std::uint32_t layer)
       : decoder_(decoder), prefix_("layers." + std::to_string(layer) + ".") {}
 
   LayerSpec Build() const {
@@ -44,7 +44,7 @@ class LayerBuilder {
   }
 
   AttentionSpec Attention() const {
-    const Decoder& d = decoder_;
+    const DecoderShape& d = decoder_;
     AttentionSpec attention;
     const std::int64_t query = d.heads * d.head_size, key = d.key_heads * d.head_size;
     if (d.fused) {
@@ -69,7 +69,7 @@ class LayerBuilder {
   }
 
   FeedForwardSpec FeedForward() const {
-    const Decoder& d = decoder_;
+    const DecoderShape& d = decoder_;
     FeedForwardSpec part;
     const bool bias = d.feed_forward_bias;
     if (d.fused) {
@@ -85,14 +85,14 @@ class LayerBuilder {
     return part;
   }
 
-  const Decoder& decoder_;
+  const DecoderShape& decoder_;
   const std::string prefix_;
 };
 
 }  // namespace
 
-Decoder ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults) {
-  Decoder decoder;
+DecoderShape ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults) {
+  DecoderShape decoder;
   decoder.layers = keys->Count("num_hidden_layers", kLayersMost);
   decoder.hidden = keys->Count("hidden_size", kHiddenMost);
   decoder.inner = keys->Count("intermediate_size", kInnerMost);
@@ -127,7 +127,7 @@ Decoder ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults) {
   return decoder;
 }
 
-ModelSpec SpecOf(const Decoder& decoder) {
+ModelSpec SpecOf(const DecoderShape& decoder) {
   ModelSpec spec;
   spec.hidden = static_cast<std::uint32_t>(decoder.hidden);
   spec.vocabulary = decoder.vocabulary;

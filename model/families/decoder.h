@@ -13,7 +13,7 @@
 
 namespace shoal::model {
 
-struct Decoder {
+struct DecoderShape {
   std::uint32_t layers = 1, vocabulary = 1, positions = 1;
   std::int64_t hidden = 1, inner = 1, heads = 1, key_heads = 1, head_size = 1;
   double epsilon = 1e-6, deviation = 0.02;
@@ -43,9 +43,9 @@ struct DecoderDefaults {
   std::uint32_t head_size = 0;  // 0: hidden / heads
   std::uint32_t key_heads = 0;  // 0: as many as heads
 };
-Decoder ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults);
+DecoderShape ReadDecoder(ConfigKeys* keys, const DecoderDefaults& defaults);
 
-ModelSpec SpecOf(const Decoder& decoder);
+ModelSpec SpecOf(const DecoderShape& decoder);
 
 // Which layers see `sliding_window` tokens only. `layer_types` has the say if it is there, else
 // `otherwise`. All layers see all tokens if there is no window.

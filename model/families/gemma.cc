@@ -13,15 +13,15 @@ namespace {
 
 constexpr double kCapMost = 1e6;
 
-Decoder ReadGemma(ConfigKeys* keys, bool own_rotary) {
+DecoderShape ReadGemma(ConfigKeys* keys, bool own_rotary) {
   // Gemma 2's files name the activation twice, and the newer name counts.
   keys->Ignore({"hidden_act"});
-  Decoder decoder = ReadDecoder(keys, {.activation_key = "hidden_activation",
-                                       .activation = "gelu_pytorch_tanh",
-                                       .tied = true,
-                                       .own_rotary = own_rotary,
-                                       .head_size = 256,
-                                       .key_heads = 4});
+  DecoderShape decoder = ReadDecoder(keys, {.activation_key = "hidden_activation",
+                                            .activation = "gelu_pytorch_tanh",
+                                            .tied = true,
+                                            .own_rotary = own_rotary,
+                                            .head_size = 256,
+                                            .key_heads = 4});
   decoder.input_bias = decoder.output_bias = keys->Flag("attention_bias", false);
   decoder.around_one = decoder.norms_behind = true;
   decoder.embedding_scale = std::sqrt(static_cast<double>(decoder.hidden));
@@ -55,7 +55,7 @@ const GgufFamily kGemma3Gguf = {.architecture = "gemma3",
                                 .wide_scale_layers = 62};
 
 ModelSpec DescribeGemma2(ConfigKeys* keys) {
-  Decoder decoder = ReadGemma(keys, false);
+  DecoderShape decoder = ReadGemma(keys, false);
   decoder.architecture = "Gemma2ForCausalLM";
   const std::int64_t window = ReadWindow(keys);
   const double cap = ReadCap(keys, "attn_logit_softcapping", 50);
@@ -71,7 +71,7 @@ ModelSpec DescribeGemma2(ConfigKeys* keys) {
 }
 
 ModelSpec DescribeGemma3(ConfigKeys* keys) {
-  Decoder decoder = ReadGemma(keys, true);
+  DecoderShape decoder = ReadGemma(keys, true);
   decoder.architecture = "Gemma3ForCausalLM";
   decoder.head_norms = true;
   const std::int64_t window = ReadWindow(keys);

@@ -13,7 +13,7 @@ const GgufFamily kLlamaGguf = {.architecture = "llama",
                                .feed_forward_bias = true};
 
 ModelSpec DescribeLlama(ConfigKeys* keys) {
-  Decoder decoder = ReadDecoder(keys, {});
+  DecoderShape decoder = ReadDecoder(keys, {});
   decoder.input_bias = decoder.output_bias = keys->Flag("attention_bias", false);
   decoder.feed_forward_bias = keys->Flag("mlp_bias", false);
   // Above 1 the products are made in pieces, which computes the same.

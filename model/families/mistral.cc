@@ -10,7 +10,7 @@ const GgufFamily kMistralGguf = {
     .architecture = "llama", .adjacent_pairs = true, .rotary_factors = true, .narrow_heads = true};
 
 ModelSpec DescribeMistral(ConfigKeys* keys) {
-  Decoder decoder = ReadDecoder(keys, {.key_heads = 8});
+  DecoderShape decoder = ReadDecoder(keys, {.key_heads = 8});
   decoder.architecture = "MistralForCausalLM";
   const std::int64_t window =
       keys->IsNull("sliding_window") ? 0 : keys->Count("sliding_window", kPositionsMost, 4096);

@@ -8,7 +8,7 @@ namespace shoal::model {
 const GgufFamily kPhi3Gguf = {.architecture = "phi3", .partial_rotary = true};
 
 ModelSpec DescribePhi3(ConfigKeys* keys) {
-  Decoder decoder = ReadDecoder(keys, {.epsilon = 1e-5});
+  DecoderShape decoder = ReadDecoder(keys, {.epsilon = 1e-5});
   decoder.fused = true;
   decoder.input_bias = decoder.output_bias = keys->Flag("attention_bias", false);
   decoder.architecture = "Phi3ForCausalLM";

@@ -7,7 +7,7 @@
 namespace shoal::model {
 namespace {
 
-void ReadWindows(ConfigKeys* keys, Decoder* decoder) {
+void ReadWindows(ConfigKeys* keys, DecoderShape* decoder) {
   const bool used = keys->Flag("use_sliding_window", false) && !keys->IsNull("sliding_window");
   const std::uint32_t window = keys->Count("sliding_window", kPositionsMost, 4096);
   const std::uint32_t whole = keys->Count("max_window_layers", kLayersMost, 28);
@@ -24,7 +24,7 @@ const GgufFamily kQwen2Gguf = {.architecture = "qwen2"};
 const GgufFamily kQwen3Gguf = {.architecture = "qwen3", .narrow_heads = true};
 
 ModelSpec DescribeQwen2(ConfigKeys* keys) {
-  Decoder decoder = ReadDecoder(keys, {});
+  DecoderShape decoder = ReadDecoder(keys, {});
   decoder.input_bias = true;
   decoder.architecture = "Qwen2ForCausalLM";
   ReadWindows(keys, &decoder);
@@ -32,7 +32,7 @@ ModelSpec DescribeQwen2(ConfigKeys* keys) {
 }
 
 ModelSpec DescribeQwen3(ConfigKeys* keys) {
-  Decoder decoder = ReadDecoder(keys, {.head_size = 128});
+  DecoderShape decoder = ReadDecoder(keys, {.head_size = 128});
   decoder.input_bias = decoder.output_bias = keys->Flag("attention_bias", false);
   decoder.head_norms = true;
   decoder.architecture = "Qwen3ForCausalLM";
