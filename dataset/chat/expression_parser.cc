@@ -56,7 +56,8 @@ Status ExpressionParser::ExpectOperator(std::string_view text) {
 }
 
 Result<std::string> ExpressionParser::ExpectName() {
-  if (current().kind != TokenKind::kName) return Fail("a name is expected, not " + Describe());
+  if (current().kind != TemplateTokenKind::kName)
+    return Fail("a name is expected, not " + Describe());
   std::string name = current().text;
   Advance();
   return name;
@@ -64,17 +65,17 @@ Result<std::string> ExpressionParser::ExpectName() {
 
 std::string ExpressionParser::Describe() const {
   switch (current().kind) {
-    case TokenKind::kText: return "text";
-    case TokenKind::kOutputBegin: return "'{{'";
-    case TokenKind::kOutputEnd: return "'}}'";
-    case TokenKind::kTagBegin: return "'{%'";
-    case TokenKind::kTagEnd: return "'%}'";
-    case TokenKind::kString: return "a string";
-    case TokenKind::kInteger:
-    case TokenKind::kFloat: return "a number";
-    case TokenKind::kName:
-    case TokenKind::kOperator: return "'" + current().text + "'";
-    case TokenKind::kEnd: break;
+    case TemplateTokenKind::kText: return "text";
+    case TemplateTokenKind::kOutputBegin: return "'{{'";
+    case TemplateTokenKind::kOutputEnd: return "'}}'";
+    case TemplateTokenKind::kTagBegin: return "'{%'";
+    case TemplateTokenKind::kTagEnd: return "'%}'";
+    case TemplateTokenKind::kString: return "a string";
+    case TemplateTokenKind::kInteger:
+    case TemplateTokenKind::kFloat: return "a number";
+    case TemplateTokenKind::kName:
+    case TemplateTokenKind::kOperator: return "'" + current().text + "'";
+    case TemplateTokenKind::kEnd: break;
   }
   return "the end of the template";
 }
@@ -131,8 +132,9 @@ const std::string* ExpressionParser::ConstantText(NodeId id) const {
 // ---- operators, those that bind least first -----------------------------------------------------
 
 bool ExpressionParser::IsTupleEnd() const {
-  const TokenKind kind = current().kind;
-  return kind == TokenKind::kOutputEnd || kind == TokenKind::kTagEnd || IsOperator(")");
+  const TemplateTokenKind kind = current().kind;
+  return kind == TemplateTokenKind::kOutputEnd || kind == TemplateTokenKind::kTagEnd ||
+         IsOperator(")");
 }
 
 Result<NodeId> ExpressionParser::ParseTuple(bool with_condition) {
@@ -210,7 +212,8 @@ bool ExpressionParser::TakeComparison(Comparison* comparison) {
     *comparison = Comparison::kIn;
     return true;
   }
-  if (!IsName("not") || ahead().kind != TokenKind::kName || ahead().text != "in") return false;
+  if (!IsName("not") || ahead().kind != TemplateTokenKind::kName || ahead().text != "in")
+    return false;
   Advance();
   Advance();
   *comparison = Comparison::kNotIn;
@@ -308,17 +311,17 @@ Result<NodeId> ExpressionParser::ParsePrimary() {
   if (IsOperator("[")) return ParseList();
   if (IsOperator("{")) return ParseDict();
   Expression node = Node(ExpressionKind::kConstant);
-  if (token.kind == TokenKind::kString) {
+  if (token.kind == TemplateTokenKind::kString) {
     std::string text;
-    for (; current().kind == TokenKind::kString; Advance()) text += current().text;
+    for (; current().kind == TemplateTokenKind::kString; Advance()) text += current().text;
     node.constant = ChatValue(std::move(text));
     return Add(std::move(node));
   }
-  if (token.kind == TokenKind::kInteger) {
+  if (token.kind == TemplateTokenKind::kInteger) {
     node.constant = ChatValue(token.integer);
-  } else if (token.kind == TokenKind::kFloat) {
+  } else if (token.kind == TemplateTokenKind::kFloat) {
     node.constant = ChatValue(token.number);
-  } else if (token.kind != TokenKind::kName) {
+  } else if (token.kind != TemplateTokenKind::kName) {
     return Fail("an expression is expected, not " + Describe());
   } else if (token.text == "true" || token.text == "True") {
     node.constant = ChatValue(true);
@@ -408,7 +411,7 @@ Result<NodeId> ExpressionParser::ParseFilters(NodeId value) {
 Result<NodeId> ExpressionParser::ParseAttribute(NodeId value) {
   Expression node = Node(ExpressionKind::kAttribute);
   Advance();
-  if (current().kind == TokenKind::kInteger) {
+  if (current().kind == TemplateTokenKind::kInteger) {
     SHOAL_ASSIGN_OR_RETURN(const NodeId index, AddConstant(ChatValue(current().integer)));
     Advance();
     node.kind = ExpressionKind::kItem;
@@ -458,7 +461,7 @@ Result<std::vector<Argument>> ExpressionParser::ParseArguments() {
     if (IsOperator("*") || IsOperator("**")) {
       return Fail("'" + current().text + "' before an argument is not supported");
     }
-    if (current().kind == TokenKind::kName && IsOperator(ahead(), "=")) {
+    if (current().kind == TemplateTokenKind::kName && IsOperator(ahead(), "=")) {
       argument.name = current().text;
       Advance();
       Advance();
@@ -534,10 +537,11 @@ Result<NodeId> ExpressionParser::ParseTest(NodeId value) {
   const bool negated = TakeName("not");
   SHOAL_ASSIGN_OR_RETURN(const std::string name, ExpectName());
   if (FindTest(name) == nullptr) return Unsupported(node.line, "test", name);
-  const TokenKind kind = current().kind;
-  const bool begins_value = kind == TokenKind::kName || kind == TokenKind::kString ||
-                            kind == TokenKind::kInteger || kind == TokenKind::kFloat ||
-                            IsOperator("[") || IsOperator("{");
+  const TemplateTokenKind kind = current().kind;
+  const bool begins_value = kind == TemplateTokenKind::kName ||
+                            kind == TemplateTokenKind::kString ||
+                            kind == TemplateTokenKind::kInteger ||
+                            kind == TemplateTokenKind::kFloat || IsOperator("[") || IsOperator("{");
   if (IsOperator("(")) {
     SHOAL_ASSIGN_OR_RETURN(node.arguments, ParseArguments());
   } else if (begins_value && !IsName("else") && !IsName("or") && !IsName("and")) {

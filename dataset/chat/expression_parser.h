@@ -39,7 +39,7 @@ class ExpressionParser {
     if (at_ + 1 < tokens_.size()) ++at_;
   }
   bool IsName(std::string_view name) const {
-    return current().kind == TokenKind::kName && current().text == name;
+    return current().kind == TemplateTokenKind::kName && current().text == name;
   }
   bool IsOperator(std::string_view text) const { return IsOperator(current(), text); }
   bool TakeName(std::string_view name);
@@ -58,7 +58,7 @@ class ExpressionParser {
 
  private:
   static bool IsOperator(const Token& token, std::string_view text) {
-    return token.kind == TokenKind::kOperator && token.text == text;
+    return token.kind == TemplateTokenKind::kOperator && token.text == text;
   }
 
   // Counts how deep calls of these nest, which the tree's height does not bound while it is made.

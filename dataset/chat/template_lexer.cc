@@ -35,7 +35,7 @@ class Lexer {
 
   Result<std::vector<Token>> Run() {
     while (at_ < text_.size()) SHOAL_RETURN_IF_ERROR(Outside());
-    Push(TokenKind::kEnd);
+    Push(TemplateTokenKind::kEnd);
     return std::move(tokens_);
   }
 
@@ -70,7 +70,7 @@ class Lexer {
   }
 
   void PushText(std::string_view text) {
-    if (!text.empty()) Push(TokenKind::kText).text = text;
+    if (!text.empty()) Push(TemplateTokenKind::kText).text = text;
   }
 
   // The text before a tag, with what its sign and lstrip_blocks take away.
@@ -190,12 +190,12 @@ class Lexer {
   }
 
   Status Inside(bool is_output) {
-    Push(is_output ? TokenKind::kOutputBegin : TokenKind::kTagBegin);
+    Push(is_output ? TemplateTokenKind::kOutputBegin : TemplateTokenKind::kTagBegin);
     brackets_.clear();
     while (at_ < text_.size()) {
       const std::int32_t line = line_;
       if (brackets_.empty() && TakeEnd(is_output ? "}}" : "%}", !is_output)) {
-        Push(is_output ? TokenKind::kOutputEnd : TokenKind::kTagEnd).line = line;
+        Push(is_output ? TemplateTokenKind::kOutputEnd : TemplateTokenKind::kTagEnd).line = line;
         return Status::Ok();
       }
       const std::size_t begin = at_;
@@ -216,7 +216,7 @@ class Lexer {
     if (!IsNameStart(c)) return Operator();
     const std::size_t begin = at_;
     while (at_ < text_.size() && (IsNameStart(text_[at_]) || IsDigit(text_[at_]))) ++at_;
-    Push(TokenKind::kName).text = left_.substr(begin, at_ - begin);
+    Push(TemplateTokenKind::kName).text = left_.substr(begin, at_ - begin);
     return Status::Ok();
   }
 
@@ -257,7 +257,7 @@ class Lexer {
     std::string digits(left_.substr(begin, end - begin));
     std::erase(digits, '_');
     at_ = end;
-    Token& token = Push(is_float ? TokenKind::kFloat : TokenKind::kInteger);
+    Token& token = Push(is_float ? TemplateTokenKind::kFloat : TemplateTokenKind::kInteger);
     const char *const first = digits.data(), *const last = first + digits.size();
     if (is_float) {
       return std::from_chars(first, last, token.number).ec == std::errc()
@@ -280,7 +280,7 @@ class Lexer {
     const std::string_view inside = left_.substr(at_ + 1, end - at_ - 1);
     Result<std::string> value = Unescape(inside);
     if (!value.ok()) return TemplateError(line_, value.status().message());
-    Push(TokenKind::kString).text = std::move(*value);
+    Push(TemplateTokenKind::kString).text = std::move(*value);
     CountLines(inside);
     at_ = end + 1;
     return Status::Ok();
@@ -289,7 +289,7 @@ class Lexer {
   Status Operator() {
     for (const std::string_view two : {"//", "**", "==", "!=", ">=", "<="}) {
       if (Take(two)) {
-        Push(TokenKind::kOperator).text = two;
+        Push(TemplateTokenKind::kOperator).text = two;
         return Status::Ok();
       }
     }
@@ -310,12 +310,12 @@ class Lexer {
       }
       brackets_.pop_back();
     }
-    Push(TokenKind::kOperator).text = c;
+    Push(TemplateTokenKind::kOperator).text = c;
     ++at_;
     return Status::Ok();
   }
 
-  Token& Push(TokenKind kind) {
+  Token& Push(TemplateTokenKind kind) {
     Token& token = tokens_.emplace_back();
     token.kind = kind;
     token.line = line_;

@@ -16,7 +16,7 @@ namespace shoal::dataset {
 inline constexpr std::size_t kTemplateBytesMax = std::size_t{1} << 20;
 inline constexpr std::size_t kTemplateTokensMax = 200'000;
 
-enum class TokenKind : std::uint8_t {
+enum class TemplateTokenKind : std::uint8_t {
   kText,         // outside of tags, as it is written into the result; `text`
   kOutputBegin,  // {{
   kOutputEnd,    // }}
@@ -31,7 +31,7 @@ enum class TokenKind : std::uint8_t {
 };
 
 struct Token {
-  TokenKind kind = TokenKind::kEnd;
+  TemplateTokenKind kind = TemplateTokenKind::kEnd;
   std::int32_t line = 1;
   std::string text;
   std::int64_t integer = 0;

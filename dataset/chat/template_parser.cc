@@ -49,14 +49,14 @@ class StatementParser {
   // Statements up to a tag of `ends`, whose name is then current; with none: up to the end.
   Status ParseBody(const Names& ends, std::vector<NodeId>* body) {
     if (++level_ > kTreeHeightMax) return words_.Fail("tags nest too deep");
-    while (words_.current().kind != TokenKind::kEnd) {
+    while (words_.current().kind != TemplateTokenKind::kEnd) {
       const Token& token = words_.current();
-      if (token.kind == TokenKind::kText) {
+      if (token.kind == TemplateTokenKind::kText) {
         Statement text = At(StatementKind::kText);
         text.text = token.text;
         words_.Advance();
         SHOAL_RETURN_IF_ERROR(Add(std::move(text), body));
-      } else if (token.kind == TokenKind::kOutputBegin) {
+      } else if (token.kind == TemplateTokenKind::kOutputBegin) {
         SHOAL_RETURN_IF_ERROR(ParseOutput(body));
       } else {
         words_.Advance();
@@ -65,7 +65,7 @@ class StatementParser {
       }
     }
     --level_;
-    if (ends.empty() || words_.current().kind != TokenKind::kEnd) return Status::Ok();
+    if (ends.empty() || words_.current().kind != TemplateTokenKind::kEnd) return Status::Ok();
     return words_.Fail("the template ends before '" + std::string(ends.back()) + "'");
   }
 
@@ -78,7 +78,7 @@ class StatementParser {
     Statement print = At(StatementKind::kPrint);
     words_.Advance();
     SHOAL_ASSIGN_OR_RETURN(print.expression, words_.ParseTuple(true));
-    if (words_.current().kind != TokenKind::kOutputEnd) {
+    if (words_.current().kind != TemplateTokenKind::kOutputEnd) {
       return words_.Fail("'}}' is expected, not " + words_.Describe());
     }
     words_.Advance();
@@ -86,7 +86,7 @@ class StatementParser {
   }
 
   Status EndTag() {
-    if (words_.current().kind != TokenKind::kTagEnd) {
+    if (words_.current().kind != TemplateTokenKind::kTagEnd) {
       return words_.Fail("'%}' is expected, not " + words_.Describe());
     }
     words_.Advance();
@@ -114,7 +114,7 @@ class StatementParser {
     if (words_.TakeName("generation")) return ParseGeneration(body);
     if (words_.IsName("break") || words_.IsName("continue")) return ParseLeap(body);
     const Token& token = words_.current();
-    if (token.kind != TokenKind::kName) {
+    if (token.kind != TemplateTokenKind::kName) {
       return words_.Fail("the name of a tag is expected, not " + words_.Describe());
     }
     const bool foreign = std::find(std::begin(kForeignTags), std::end(kForeignTags), token.text) !=

@@ -221,6 +221,25 @@ def check_namespaces(tree):
             tree.report(path, 1, f"nothing here is in namespace {own}")
 
 
+TYPE = re.compile(r"^(?:class|struct|enum class) (\w+)\b(?!<)[^;{]*\{", re.M)
+
+
+def check_type_names(tree):
+    """Inline members of two types of one name are one to the linker: a destructor may be the
+    other's."""
+    first = {}
+    for path in tree.cxx():
+        if module_of(path) is None or not path.endswith(".h"):
+            continue
+        text = tree.texts[path]
+        for match in TYPE.finditer(text):
+            space = re.findall(r"^namespace ([\w:]+) \{", text[:match.start()], re.M)
+            name = f"{space[-1] if space else ''}::{match[1]}"
+            if first.setdefault(name, path) != path:
+                tree.report(path, line_at(text, match.start()),
+                            f"{name} is in {first[name]}, too: no two types have one name")
+
+
 def check_folders(tree):
     """Modules with folders have all sources in them; no folder, of tests neither, is crowded."""
     divided = {module_of(folder + "/") for folder in rules.FOLDER_ARROWS}
@@ -452,7 +471,7 @@ def check_format(tree):
 
 CHECKS = [check_includes, check_first_include, check_std_names, check_guards, check_namespaces,
           check_folders, check_unit_cycles, check_lengths, check_words, check_dead_files,
-          check_locks, check_threads, check_format]
+          check_locks, check_threads, check_format, check_type_names]
 
 
 def lint(root):

@@ -212,6 +212,15 @@ class LintTest(unittest.TestCase):
         body = header("net/links/link.h", "int Open();\n", module="pipeline")
         self.expect_one({"net/links/link.h": body}, "net/links/link.h", "shoal::net")
 
+    def test_two_types_of_one_name(self):
+        other = header("net/links/a.h", "struct Request {\n  int x = 0;\n};\n")
+        files = {"net/CMakeLists.txt": "link.cc link.h a.h\n", "net/links/a.h": other,
+                 "net/links/link.h": header("net/links/link.h", "struct Request;\n")}
+        self.assertEqual(self.errors(**files), [])
+        files["net/links/link.h"] = header(
+            "net/links/link.h", "class Request final : public Base {\n  int y = 0;\n};\n")
+        self.expect_one(files, "net/links/link.h", "shoal::net::Request is in net/links/a.h, too")
+
     def test_cycle_of_units(self):
         other = header("net/links/a.h", "int A();\n")
         files = {"net/CMakeLists.txt": "link.cc link.h a.cc a.h\n", "net/links/a.h": other,
