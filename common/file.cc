@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <filesystem>
 
+#include "common/open_file.h"
 #include "common/regular_file.h"
 
 namespace shoal {
@@ -17,37 +18,12 @@ namespace {
 // A file's size is not believed beyond this until its bytes have come.
 constexpr std::uint64_t kReserveMax = std::uint64_t{1} << 30;
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
-
-Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FromErrno(errno, "write " + path);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  if (::fsync(fd) != 0) return FromErrno(errno, "fsync " + path);
-  return Status::Ok();
-}
-
 // Makes the rename itself durable.
 void SyncFolderOf(const std::string& path) {
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  FileDescriptor fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.get() >= 0) ::fsync(fd.get());
+  OpenFile fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.fd() >= 0) ::fsync(fd.fd());
 }
 
 }  // namespace
@@ -61,7 +37,7 @@ Status CheckRegularFile(const std::string& path) {
 Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
   struct stat info {};
   SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
-  const FileDescriptor fd(opened);
+  const OpenFile fd(opened);
   const auto too_large = [&] {
     return ResourceExhausted(path + " is larger than the limit of " + std::to_string(max_bytes) +
                              " bytes");
@@ -73,7 +49,7 @@ Result<std::string> ReadFile(const std::string& path, std::uint64_t max_bytes) {
   bytes.reserve(std::min<std::uint64_t>(size, kReserveMax));
   char chunk[65536];
   for (;;) {
-    const ssize_t got = ::read(fd.get(), chunk, sizeof(chunk));
+    const ssize_t got = ::read(fd.fd(), chunk, sizeof(chunk));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return FromErrno(errno, "read " + path);
     if (got == 0) return bytes;
@@ -88,9 +64,10 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes, unsigned
   if (raw < 0) return FromErrno(errno, "create " + temporary);
   Status status;
   {
-    FileDescriptor fd(raw);
-    status = WriteAll(fd.get(), bytes, path);
-    if (status.ok() && ::fchmod(fd.get(), mode) != 0) status = FromErrno(errno, "chmod " + path);
+    OpenFile fd(raw);
+    status = WriteAll(fd.fd(), bytes, path);
+    if (status.ok() && ::fsync(fd.fd()) != 0) status = FromErrno(errno, "fsync " + path);
+    if (status.ok() && ::fchmod(fd.fd(), mode) != 0) status = FromErrno(errno, "chmod " + path);
   }
   if (status.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
     status = FromErrno(errno, "rename to " + path);
@@ -135,11 +112,11 @@ Status MakeOwnFolder(const std::string& path) {
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
   struct stat info {};
   SHOAL_ASSIGN_OR_RETURN(const int opened, OpenRegularFile(path, &info));
-  const FileDescriptor fd(opened);
+  const OpenFile fd(opened);
   const auto size = static_cast<std::size_t>(info.st_size);
   void* data = nullptr;
   if (size > 0) {
-    data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.get(), 0);
+    data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, fd.fd(), 0);
     if (data == MAP_FAILED) return FromErrno(errno, "map " + path);
   }
   return std::shared_ptr<const MappedFile>(

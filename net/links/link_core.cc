@@ -358,7 +358,11 @@ bulk::v1::LinkHello LinkCore::MakeStripeHello() {
 void LinkCore::TryBetterWay(TimePoint now) {
   if (now < better_at_ || context_.limits.better_after == Duration::zero()) return;
   const auto better = BetterThan(path_, target_.addresses);
-  if (better.empty() || !stream_->Move(MakeStripeHello(), better, kBetterWayPatience)) return;
+  if (better.empty()) {  // nor will there be any: ways only get better, and no address is added
+    better_at_ = TimePoint::max();
+    return;
+  }
+  if (!stream_->Move(MakeStripeHello(), better, kBetterWayPatience)) return;
   better_at_ = now + better_wait_;
   better_wait_ = std::min<Duration>(2 * better_wait_, kBetterWayWaitMax);
 }

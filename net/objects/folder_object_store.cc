@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "common/file.h"
+#include "common/open_file.h"
 #include "common/regular_file.h"
 #include "net/objects/object_address.h"
-#include "net/objects/open_file.h"
 
 namespace shoal::net {
 namespace {
@@ -23,16 +23,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kCopyBytes = 1 << 20;
 // No key ends so: an object that is being written is not listed.
 constexpr const char* kUnfinished = "~";
-
-Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(fd, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return FromErrno(errno, "write " + path);
-    bytes.remove_prefix(static_cast<std::size_t>(put));
-  }
-  return Status::Ok();
-}
 
 class FolderObjectStore final : public ObjectStore {
  public:

@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <utility>
 
+#include "common/open_file.h"
 #include "common/regular_file.h"
 #include "net/objects/http_request.h"
 #include "net/objects/object_address.h"
-#include "net/objects/open_file.h"
 #include "net/objects/s3_answers.h"
 
 namespace shoal::net {

@@ -136,6 +136,8 @@ class SchedulerServer {
                   const std::function<void(Result<net::CommandResult>)>& reply);
   void Revoke(const std::map<std::string, std::string>& arguments,
               const std::function<void(Result<net::CommandResult>)>& reply);
+  // That `member` names, of all who ever joined.
+  Result<PeerId> NamedMember(const std::map<std::string, std::string>& arguments) const;
   void Release(const std::map<std::string, std::string>& arguments,
                const std::function<void(Result<net::CommandResult>)>& reply);
   void Kick(const std::map<std::string, std::string>& arguments,

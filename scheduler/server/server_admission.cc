@@ -190,11 +190,16 @@ void SchedulerServer::Revoke(const Arguments& arguments,
   ReplyStored({said, ""}, reply);
 }
 
+Result<PeerId> SchedulerServer::NamedMember(const Arguments& arguments) const {
+  SHOAL_ASSERT_ON(*control_);
+  const std::string text = Argument(arguments, "member");
+  return door_->Read([&](const InviteBook& book) { return book.FindMember(text); });
+}
+
 void SchedulerServer::Kick(const Arguments& arguments,
                            const std::function<void(Result<net::CommandResult>)>& reply) {
   SHOAL_ASSERT_ON(*control_);
-  const std::string text = Argument(arguments, "member");
-  const auto found = door_->Read([&](const InviteBook& book) { return book.FindMember(text); });
+  const Result<PeerId> found = NamedMember(arguments);
   if (!found.ok()) return reply(found.status());
   const std::string label = "member " + found->ToShort();
   const bool kicked =
@@ -216,8 +221,7 @@ void SchedulerServer::Kick(const Arguments& arguments,
 void SchedulerServer::Release(const Arguments& arguments,
                               const std::function<void(Result<net::CommandResult>)>& reply) {
   SHOAL_ASSERT_ON(*control_);
-  const std::string text = Argument(arguments, "member");
-  const auto found = door_->Read([&](const InviteBook& book) { return book.FindMember(text); });
+  const Result<PeerId> found = NamedMember(arguments);
   if (!found.ok()) return reply(found.status());
   const std::string label = "member " + found->ToShort();
   const RunView view = state_->View(SystemClock().Now());

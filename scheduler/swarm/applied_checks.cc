@@ -69,9 +69,9 @@ void AppliedChecks::OnWeightsDiffer(std::uint64_t step, std::uint32_t stage,
   }
   last_difference_ = what + " from those that most peers of the stage hold: it takes theirs";
   const std::uint32_t repairs = CountRepairs(stage, verdict);
-  if (faults_.quarantines()) {
-    last_difference_ += AddFaults(stage, verdict, what);
-  } else if (repairs > kWeightRepairsMax) {
+  const std::string quarantined = AddFaults(stage, verdict, what);
+  last_difference_ += quarantined;
+  if (quarantined.empty() && repairs > kWeightRepairsMax) {
     return lifecycle_.Hold(
         what + " from those that most peers of the stage hold, for the " + std::to_string(repairs) +
             "th time: its memory or processor computes something else. Let that peer leave, then "
@@ -90,7 +90,10 @@ std::string AppliedChecks::AddFaults(std::uint32_t stage, const WeightVerdict& v
   std::string all;
   for (const std::uint32_t pipeline : verdict.differing) {
     const Member* const member = plan_.At(pipeline, stage);
-    if (member != nullptr) all += faults_.AddFault(*member, cause);
+    if (member == nullptr) continue;
+    const std::string quarantined = faults_.AddFault(*member, cause);
+    if (!quarantined.empty()) repairs_.erase(member->peer);  // what it did is answered
+    all += quarantined;
   }
   return all;
 }

@@ -43,7 +43,7 @@ class AppliedChecks {
   void OnWeightsDiffer(std::uint64_t step, std::uint32_t stage, const WeightVerdict& verdict);
   // The most that any of those was repaired, if it is to be now.
   std::uint32_t CountRepairs(std::uint32_t stage, const WeightVerdict& verdict);
-  // Faults of all of them; what that means for them.
+  // Faults of all of them; says who is in quarantine for that, if anybody is.
   std::string AddFaults(std::uint32_t stage, const WeightVerdict& verdict,
                         const std::string& cause);
 

@@ -12,8 +12,7 @@ namespace shoal::scheduler {
 
 MemberFaults::MemberFaults(const RunConfig& config, Members* members, const RunHistory& history,
                            const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle)
-    : config_(config),
-      timeouts_(TimeoutsOf(config.peer_timeout)),
+    : timeouts_(TimeoutsOf(config.peer_timeout)),
       members_(*members),
       history_(history),
       reaction_(reaction),

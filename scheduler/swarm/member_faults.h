@@ -37,7 +37,6 @@ class MemberFaults {
   // Puts a member into quarantine if this fault of it was one too many; says so, or nothing. The
   // generation goes on.
   std::string AddFault(const Member& member, const std::string& cause);
-  bool quarantines() const { return config_.quarantine_after > 0; }
   // A member is here: whether it is in quarantine is remembered.
   void OnHello(const PeerId& peer) { Mark(members_.Find(peer)); }
   // Who has been in quarantine for long enough may have a stage again.
@@ -70,7 +69,6 @@ class MemberFaults {
   void Judge(const Member& by, const Member& of, const std::string& cause);
   void Mark(Member* member);
 
-  const RunConfig& config_;
   const Timeouts timeouts_;
   Members& members_;
   const RunHistory& history_;

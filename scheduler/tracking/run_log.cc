@@ -4,28 +4,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <string_view>
 
 #include "common/file.h"
+#include "common/open_file.h"
 #include "common/regular_file.h"
 #include "scheduler/tracking/event_file.h"
 
 namespace shoal::scheduler {
 namespace {
-
-class OpenFile {
- public:
-  explicit OpenFile(int fd) : fd_(fd) {}
-  ~OpenFile() { ::close(fd_); }
-  OpenFile(const OpenFile&) = delete;
-  OpenFile& operator=(const OpenFile&) = delete;
-  int get() const { return fd_; }
-
- private:
-  const int fd_;
-};
 
 // The name that TensorBoard looks for. Files are read in the order of their names.
 std::string EventFileName(std::uint64_t opened_ms) {
@@ -33,16 +21,6 @@ std::string EventFileName(std::uint64_t opened_ms) {
   (void)::gethostname(host, sizeof(host) - 1);
   return "events.out.tfevents." + std::to_string(opened_ms / 1000) + "." +
          (host[0] == '\0' ? "scheduler" : host) + "." + std::to_string(::getpid());
-}
-
-Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FromErrno(errno, "write " + path);
-    bytes.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return Status::Ok();
 }
 
 // A crash was in the midst of a line.
@@ -90,13 +68,13 @@ Status RunLog::Append() {
   const OpenFile file(opened);
   Status status;
   if (target_.kind == LogTarget::Kind::kTensorboard && info.st_size == 0) {
-    status = WriteAll(file.get(), EventFileHead(opened_ms_), file_);
-  } else if (target_.kind == LogTarget::Kind::kJsonLines && IsCutOff(file.get(), info.st_size)) {
-    status = WriteAll(file.get(), "\n", file_);
+    status = WriteAll(file.fd(), EventFileHead(opened_ms_), file_);
+  } else if (target_.kind == LogTarget::Kind::kJsonLines && IsCutOff(file.fd(), info.st_size)) {
+    status = WriteAll(file.fd(), "\n", file_);
   }
-  if (status.ok()) status = WriteAll(file.get(), pending_, file_);
+  if (status.ok()) status = WriteAll(file.fd(), pending_, file_);
   // Readers of event files stop at the first broken record for good.
-  if (!status.ok()) (void)!::ftruncate(file.get(), info.st_size);
+  if (!status.ok()) (void)!::ftruncate(file.fd(), info.st_size);
   return status;
 }
 

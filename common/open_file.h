@@ -1,0 +1,30 @@
+// OpenFile: a descriptor that closes itself.
+
+#ifndef SHOAL_COMMON_OPEN_FILE_H_
+#define SHOAL_COMMON_OPEN_FILE_H_
+
+#include <string>
+#include <string_view>
+
+#include "common/status.h"
+
+namespace shoal {
+
+class OpenFile {
+ public:
+  explicit OpenFile(int fd) : fd_(fd) {}  // below 0: none
+  ~OpenFile();
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  int fd() const { return fd_; }
+
+ private:
+  const int fd_;
+};
+
+// All of `bytes` from where the descriptor is; `path` is for the error. Blocks.
+Status WriteAll(int fd, std::string_view bytes, const std::string& path);
+
+}  // namespace shoal
+
+#endif  // SHOAL_COMMON_OPEN_FILE_H_
