@@ -145,8 +145,9 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
     if (!shown) text += "; " + key + "=" + value;
   }
   for (const std::string& rule : terms_->allowed().rules) text += "\n" + rule;
-  if (arguments.contains("gpu_power") && !gpu_->power_text().empty()) {
-    text += "\n" + gpu_->power_text();
+  if (arguments.contains("gpu_power") || arguments.contains("gpu_free")) {
+    const bool users = Terms(terms_->now_ms()).gpu_free.has_value();
+    for (const std::string& said : gpu_->Texts(users)) text += "\n" + said;
   }
   return net::CommandResult{text, ""};
 }

@@ -122,9 +122,10 @@ void PeerNode::AddTerms(StatusSnapshot* s) const {
     report.until_ms = allowed.until.value_or(0) * 1000;
   }
   report.rules = allowed.rules;
-  for (const std::string* text : {&gpu_->power_text(), &disk_->text()}) {
-    if (!text->empty()) report.rules.push_back(*text);
+  for (std::string& text : gpu_->Texts(Terms(terms_->now_ms()).gpu_free.has_value())) {
+    report.rules.push_back(std::move(text));
   }
+  if (!disk_->text().empty()) report.rules.push_back(disk_->text());
   report.next_change_ms = allowed.next_change.value_or(0) * 1000;
   report.budget_used_bytes = allowed.budget_used_bytes;
   report.budget_bytes = allowed.budget_bytes;

@@ -7,6 +7,11 @@
 #include "daemon/gpu/gpu_users.h"
 
 namespace shoal::daemon {
+namespace {
+
+constexpr const char* kNoCard = " is not in force: this peer uses no GPU of NVIDIA's";
+
+}  // namespace
 
 GpuSight LookAtGpu(GpuDriver* driver, const Machine& machine, bool users) {
   GpuSight sight{driver->Read(users), ""};
@@ -67,6 +72,14 @@ void GpuWatch::CountEnergy(const GpuReading& reading, TimePoint now) {
   }
 }
 
+std::vector<std::string> GpuWatch::Texts(bool users) const {
+  SHOAL_ASSERT_ON(*control_);
+  std::vector<std::string> texts;
+  if (users && !gpu_.driver) texts.push_back(std::string("gpu_free") + kNoCard);
+  if (!power_text_.empty()) texts.push_back(power_text_);
+  return texts;
+}
+
 void GpuWatch::LimitPower(std::uint32_t watts) {
   SHOAL_ASSERT_ON(*control_);
   if (watts == limit_watts_ && !refused_) return;
@@ -76,7 +89,7 @@ void GpuWatch::LimitPower(std::uint32_t watts) {
   power_text_ =
       watts == 0 ? "" : asked + ": the driver is asked; `shoal status` says what it answers";
   if (!gpu_.driver) {
-    if (watts > 0) power_text_ = asked + " is not in force: this peer uses no GPU of NVIDIA's";
+    if (watts > 0) power_text_ = asked + kNoCard;
     return;
   }
   gpu_.thread->Post(

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/executor.h"
@@ -66,6 +67,8 @@ class GpuWatch {
     SHOAL_ASSERT_ON(*control_);
     return energy_mj_;
   }
+  // What of the owner's terms of the card is in force, or why it is not. `users`: as for Look.
+  std::vector<std::string> Texts(bool users) const;
   // The limit in force, or why it is not; empty: none was asked for.
   const std::string& power_text() const {
     SHOAL_ASSERT_ON(*control_);

@@ -164,6 +164,18 @@ TEST_F(GpuWatchTest, ARefusedLimitIsSaid) {
   EXPECT_THAT(watch_->power_text(), HasSubstr("not in force: this peer uses no GPU of NVIDIA's"));
 }
 
+TEST_F(GpuWatchTest, WithoutACardItSaysWhatIsNotInForce) {
+  Start(false);
+  EXPECT_THAT(watch_->Texts(false), testing::IsEmpty());
+  EXPECT_THAT(watch_->Texts(true),
+              testing::ElementsAre("gpu_free is not in force: this peer uses no GPU of NVIDIA's"));
+  watch_->LimitPower(200);
+  EXPECT_THAT(watch_->Texts(true),
+              testing::ElementsAre(HasSubstr("gpu_free"), HasSubstr("gpu_power=200W is not")));
+  Start();
+  EXPECT_THAT(watch_->Texts(true), testing::IsEmpty());
+}
+
 TEST_F(GpuWatchTest, AnAnswerThatComesTooLateFindsNobody) {
   Start();
   watch_->Look(true);
