@@ -298,6 +298,37 @@ TEST_F(ServerAdmissionTest, AMemberIsKnownAndRemoved) {
   EXPECT_NE(Listed("members")[0]["state"], "kicked");
 }
 
+TEST_F(ServerAdmissionTest, WhoIsInQuarantineIsShownAndReleased) {
+  config_.quarantine_after = 1;
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Command("release", {{"member", "nobody"}}).status().code(), StatusCode::kNotFound);
+  TestPeer anna(*server, folder_ + "/anna", "anna");
+  EXPECT_THAT(Command("release", {{"member", "anna"}}).status().message(),
+              HasSubstr("is not in quarantine"));
+  control::v1::PeerMessage message;
+  message.mutable_plan_ready()->set_generation(anna.Plan().generation());
+  anna.Say(message);
+  message.mutable_step_ready()->set_generation(1);
+  message.mutable_step_ready()->set_micro_batches(config_.micro_batches);
+  message.mutable_step_ready()->set_labels(10);
+  message.mutable_step_ready()->set_loss_sum(-50);
+  anna.Say(message);
+  const TimePoint end = SystemClock().Now() + kCall;
+  while (Listed("members")[0]["state"] != "quarantine" && SystemClock().Now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(Listed("members")[0]["state"], "quarantine");
+  EXPECT_THAT(Listed("members")[0]["reason"].get<std::string>(),
+              HasSubstr("reports a loss of -50"));
+  EXPECT_THAT(StatusNow()["run"]["reason"].get<std::string>(),
+              HasSubstr("or until: shoal swarm release"));
+  const auto released = Command("release", {{"member", "anna"}});
+  ASSERT_TRUE(released.ok()) << released.status().ToString();
+  EXPECT_THAT(released->message, HasSubstr("may have a stage again"));
+  EXPECT_NE(Listed("members")[0]["state"], "quarantine");
+}
+
 TEST_F(ServerAdmissionTest, WithoutAStandingInviteNoneIsWritten) {
   config_.standing_invite = false;
   const auto server = Open();

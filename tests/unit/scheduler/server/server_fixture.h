@@ -79,6 +79,9 @@ class TestPeer {
     EXPECT_EQ(plan.wait_for(kCall), std::future_status::ready);
     return plan.get();
   }
+  void Say(const control::v1::PeerMessage& message) {
+    control_->Post("say", [this, message] { EXPECT_TRUE(client_->Send(message).ok()); });
+  }
   // The artefact's bytes, which are what its hash says.
   std::string FetchWhole(const control::v1::ArtefactRef& artefact) {
     std::string bytes;
