@@ -79,6 +79,7 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
   for (const LinkPulse& pulse : pulses) {
     sample.limited = sample.limited || pulse.limited;
     paths.push_back(LookAt(pulse, seconds, &watched, &delivered));
+    sample.under_way = sample.under_way || paths.back().under_way;
   }
   watched_ = std::move(watched);
   sample.delivered_bytes =
@@ -91,7 +92,7 @@ PaceSample PacingLoop::Look(const std::vector<LinkPulse>& pulses) {
 PathSample PacingLoop::LookAt(const LinkPulse& pulse, double seconds,
                               std::map<std::uint64_t, Watched>* watched,
                               std::uint64_t* delivered_in_all) {
-  PathSample path{{}, {}, pulse.queue, pulse.round_trip_least};
+  PathSample path{{}, {}, pulse.queue, pulse.round_trip_least, false};
   for (const TcpSocket& socket : pulse.sockets) {
     // Two links with one peer find each other's sockets, too.
     if (watched->contains(socket.cookie)) continue;
@@ -108,6 +109,7 @@ PathSample PacingLoop::LookAt(const LinkPulse& pulse, double seconds,
     Tune(socket, &now, delivered, seconds);
     watched->emplace(socket.cookie, now);
     *delivered_in_all += delivered;
+    path.under_way = path.under_way || figures->unacked_segments > 0;
     const bool busy = now.busy_ticks > 0 && figures->unacked_segments > 0;
     if (!busy || figures->min_rtt_ms <= 0) continue;
     const Duration queue = FromMilliseconds(std::max(0.0, figures->rtt_ms - figures->min_rtt_ms));

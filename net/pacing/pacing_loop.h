@@ -39,6 +39,7 @@ struct PathSample {
   Duration round_trip{};
   std::optional<Duration> one_way_queue;  // as LinkPulse says
   Duration round_trip_least{};            // as LinkPulse says
+  bool under_way = false;                 // bytes were sent and not yet acknowledged
 };
 
 // Queueing delay of the uplink that all paths share: the least over the paths. Paths that are much

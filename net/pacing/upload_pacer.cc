@@ -45,9 +45,13 @@ constexpr Duration kBurstWindow = milliseconds(75);
 // A router that was idle passes about this much at once (its token bucket). Where a line is told
 // by a burst, so many of the burst's bytes may be no rate.
 constexpr double kBucketBytes = 64 * 1024;
+// Fewer bytes arrive in a sample when nothing is acknowledged.
+constexpr std::uint64_t kFewBytes = 2 * 1448;
 // A connection that still starts slowly delivers so many times what it did a lag before. What waits
 // then, waits for processors: no line is full yet.
 constexpr double kStarting = 1.25;
+// Looks that are no more lags apart see what follows on each other.
+constexpr int kInARow = 2;
 // How far the pace may be above what is delivered.
 constexpr double kAheadMax = 1.25;
 // Weight of a new measurement of the line's rate. With a queue that is none, but a processor's,
@@ -102,6 +106,7 @@ UploadPacer::Burst UploadPacer::FastestBurst() const {
       if (span < kBurstWindow) continue;
       const auto arrived = static_cast<double>(bytes);
       most.rate = std::max(most.rate, arrived / Seconds(span));
+      if (seen_[first].held) break;
       most.line = std::max(most.line, (arrived - kBucketBytes) / Seconds(span));
       break;
     }
@@ -115,8 +120,9 @@ BitsPerSecond UploadPacer::Update(TimePoint now, const PaceSample& sample) {
     round_trip_ = sample.round_trip;
     queue = std::min(*queue, sample.one_way_queue.value_or(*queue));
   }
-  seen_.push_back(
-      {now, now + sample.took, queue, sample.delivered_bytes, sample.limited, sample.seen_bytes});
+  const bool held = sample.under_way && sample.seen_bytes < kFewBytes;
+  seen_.push_back({now, now + sample.took, queue, sample.delivered_bytes, sample.limited,
+                   sample.seen_bytes, held});
   if (!sample.queue) emptied_at_ = now;
   const Duration lag = Lag();
   while (seen_.size() > 2 && now - seen_[1].from >= lag) seen_.pop_front();
@@ -168,29 +174,35 @@ void UploadPacer::Adjust(TimePoint now) {
     return;
   }
   const double delivered = DeliveredRate();
-  const double before = std::exchange(delivered_, delivered);
+  // What was acknowledged late comes fast, as does what a router's bucket passes. Not twice in a
+  // row, though.
+  const bool in_a_row = now - std::exchange(looked_at_, now) < kInARow * Lag();
+  const double before = in_a_row ? delivered_ : 0;
+  const double steady = std::min(delivered, before);
+  delivered_ = delivered;
   if (rate_ == 0 && delivered > kStarting * before) return;
   if (std::max(rate_, delivered) > kRateMax) {
     rate_ = line_ = known_ = 0;
   } else if (over > 0) {
-    Shrink(delivered, over, target);
+    Shrink(delivered, steady, over, target);
   } else if (rate_ > 0 && limited && rate_ < kAheadMax * delivered) {
-    Grow(delivered, queue, target);
+    Grow(delivered, steady, queue, target);
   }
 }
 
-void UploadPacer::Shrink(double delivered, double over, double target) {
+void UploadPacer::Shrink(double delivered, double steady, double over, double target) {
   // The queue was never empty, so this is what the line takes.
   const double sure = std::clamp(over / (kSureTargets * target), kSureMin, 1.0);
   const double weight = delivered > line_ ? kLineWeightUp : kLineWeightDown * sure;
-  line_ = line_ == 0 ? delivered : line_ + weight * (delivered - line_);
+  const double seen = delivered > line_ ? std::max(line_, steady) : delivered;
+  line_ = line_ == 0 ? seen : line_ + weight * (seen - line_);
   known_ = std::max(line_, std::exchange(returning_, false) ? kDisproved * known_ : known_);
   const double cut = std::min(kCutMax, over / (kDrainLags * Seconds(Lag())));
   rate_ = std::max(kRateMin, line_ * (1 - cut));
   growths_ = 0;
 }
 
-void UploadPacer::Grow(double delivered, double queue, double target) {
+void UploadPacer::Grow(double delivered, double steady, double queue, double target) {
   // Slower the nearer the target, and never faster while anything waits.
   const double room = std::min(1.0, 1.1 - queue / target);
   growths_ = queue < kEmptyShare * target ? growths_ + 1 : 0;
@@ -202,8 +214,8 @@ void UploadPacer::Grow(double delivered, double queue, double target) {
   } else {
     rate_ += rate_ * growth * room;
   }
-  line_ = std::max(line_, std::min(delivered, rate_));
-  known_ = std::max(known_, line_);
+  line_ = std::max(line_, std::min(steady, rate_));
+  known_ = std::max({known_, line_, std::min(delivered, rate_)});
 }
 
 }  // namespace shoal::net

@@ -44,6 +44,7 @@ struct PaceSample {
   std::uint64_t seen_bytes = 0;
   // From the first of these figures to the last: the thread may have waited for a processor.
   Duration took{};
+  bool under_way = false;  // bytes were sent and not yet acknowledged
 };
 
 // Thread: one at a time.
@@ -64,6 +65,7 @@ class UploadPacer {
     std::uint64_t delivered_bytes;
     bool limited;
     std::uint64_t seen_bytes;
+    bool held;  // bytes were under way, and none was acknowledged
   };
   static BitsPerSecond pace_of(double bytes_per_second);
 
@@ -79,8 +81,9 @@ class UploadPacer {
   Duration Target() const;
   void Adjust(TimePoint now);
   void Drain(TimePoint now, Duration queue);
-  void Shrink(double delivered, double over, double target);
-  void Grow(double delivered, double queue, double target);
+  // `steady`: what was delivered both in this lag and in the one before.
+  void Shrink(double delivered, double steady, double over, double target);
+  void Grow(double delivered, double steady, double queue, double target);
   void GrowBetweenBursts(TimePoint now);
 
   std::deque<Seen> seen_;  // of the last lag
@@ -88,8 +91,9 @@ class UploadPacer {
   TimePoint emptied_at_{};  // when the queue was last seen empty, or nobody was busy
   TimePoint drained_until_{};
   Duration round_trip_{};
-  double rate_ = 0;         // bytes per second; 0: no pace yet
-  double delivered_ = 0;    // bytes per second, when it was last looked at
+  double rate_ = 0;       // bytes per second; 0: no pace yet
+  double delivered_ = 0;  // bytes per second, when it was last looked at
+  TimePoint looked_at_{};
   double line_ = 0;         // what was delivered while the queue was not empty, smoothed
   double known_ = 0;        // what the line took before, as far as nothing spoke against it since
   bool returning_ = false;  // grew towards that since the queue was above the target

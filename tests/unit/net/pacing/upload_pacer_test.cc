@@ -35,6 +35,12 @@ class Line {
   void set_bucket(double bytes) { bucket_ = tokens_ = bytes; }
   // What every packet waits besides: for processors.
   void set_busy_ms(double ms) { busy_ms_ = ms; }
+  // The other end's processors stand still for so long now and then: what it has received is
+  // acknowledged when they go on.
+  void set_stalls(Duration every, Duration length) {
+    stall_every_ = every;
+    stall_length_ = length;
+  }
 
   // Runs for `duration`; `offered`: what there is to send, as part of the line's rate.
   void Run(Duration duration, double offered = 10, double others = 0, double noise_ms = 0) {
@@ -108,16 +114,29 @@ class Line {
     PaceSample sample;
     double bytes = 0;
     double queue_ms = 0;
-    while (!flying_.empty() && flying_.front().at <= now_) {
+    if (stall_every_ > Duration::zero() && now_ > stalled_until_ + stall_every_) {
+      std::uniform_real_distribution<> part(0.2, 1);
+      stalled_until_ =
+          now_ + Milliseconds(part(random_) * 1e-6 * static_cast<double>(stall_length_.count()));
+    }
+    const bool stalled = now_ < stalled_until_;
+    while (!stalled && !flying_.empty() && flying_.front().at <= now_) {
       bytes += flying_.front().bytes;
       queue_ms = flying_.front().queue_ms;
       flying_.pop_front();
     }
+    sample.under_way = std::any_of(flying_.begin(), flying_.end(),
+                                   [](const Flying& flying) { return flying.bytes > 0; });
     sample.delivered_bytes = sample.seen_bytes = static_cast<std::uint64_t>(bytes);
+    // As PacingLoop has it: a connection is busy for some samples after bytes arrived.
+    busy_samples_ = bytes > 3000 ? 4 : std::max(0, busy_samples_ - 1);
+    std::uniform_real_distribution<> noise(0, noise_ms);
     if (bytes > 3000) {
-      std::uniform_real_distribution<> noise(0, noise_ms);
       sample.one_way_queue = OneWayQueue(queue_ms + busy_ms_ + noise(random_));
-      sample.queue = Milliseconds(queue_ms + busy_ms_ + back_ms + noise(random_));
+      round_trip_queue_ = Milliseconds(queue_ms + busy_ms_ + back_ms + noise(random_));
+    }
+    if (bytes > 3000 || (stalled && busy_samples_ > 0)) {
+      sample.queue = round_trip_queue_;
       sample.round_trip = round_trip_ + *sample.queue;
     }
     sample.limited = std::exchange(limited_, false);
@@ -141,6 +160,10 @@ class Line {
   double router_ms_ = 200;
   double drift_ppm_ = 0;
   double busy_ms_ = 0;
+  Duration stall_every_{}, stall_length_{};
+  TimePoint stalled_until_ = kStart;
+  int busy_samples_ = 0;
+  Duration round_trip_queue_{};
   double bytes_per_ms_;
   const Duration round_trip_;
   std::mt19937 random_;
@@ -381,6 +404,30 @@ TEST(UploadPacer, BurstsLongerThanTheBucketDoNotRaiseWhatTheLineTakes) {
       }
       EXPECT_NEAR(line.line_mbit(), 20, 1);
       EXPECT_LT(line.pace_mbit(), 50);
+    }
+  }
+}
+
+// What is acknowledged late comes in less time than the line took for it.
+TEST(UploadPacer, LateAcknowledgementsDoNotRaiseWhatTheLineTakes) {
+  for (const int rtt : {1, 11, 41}) {
+    for (const int stall_ms : {40, 80, 150, 250}) {
+      for (const int pause_ms : {0, 300}) {
+        for (unsigned seed = 1; seed <= 8; ++seed) {
+          SCOPED_TRACE(testing::Message() << rtt << " ms, stalls of " << stall_ms << ", pauses of "
+                                          << pause_ms << ", seed " << seed);
+          Line line(20, milliseconds(rtt), seed);
+          line.set_bucket(32'000);
+          line.set_stalls(milliseconds(170 + 60 * seed), milliseconds(stall_ms));
+          double most = 0;
+          for (int i = 0; i < 60; ++i) {
+            line.Run(milliseconds(600), 10, 0, 2);
+            line.Run(milliseconds(pause_ms), 0);
+            most = std::max(most, line.line_mbit());
+          }
+          EXPECT_LT(most, 1.1 * 20);
+        }
+      }
     }
   }
 }
