@@ -105,7 +105,7 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
   SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
-  SHOAL_ASSIGN_OR_RETURN(history_, OpenHistory(directory + "/history.bin"));
+  SHOAL_ASSIGN_OR_RETURN(history_, storage::OpenHistory(directory + "/history.bin"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));
   SHOAL_ASSIGN_OR_RETURN(checkpoints_, storage::OpenCheckpointStore(directory + "/checkpoints"));
   storage::DeltaStoreOptions options;

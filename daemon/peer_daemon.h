@@ -16,7 +16,6 @@
 #include "daemon/peer_node.h"
 #include "daemon/settings_overlay.h"
 #include "daemon/terms/machine.h"
-#include "daemon/terms/usage_history.h"
 #include "daemon/terms/usage_ledger.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
@@ -25,6 +24,7 @@
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
+#include "storage/history/usage_history.h"
 
 namespace shoal::daemon {
 
@@ -66,7 +66,7 @@ class PeerDaemon {
   const DaemonConfig config_;
   const LinuxMachine machine_{"/proc", "/sys/class/power_supply"};
   UsageLedger ledger_;  // as read; the node's is newer
-  UsageHistory history_;
+  storage::UsageHistory history_;
   std::shared_ptr<const net::Identity> identity_;
   std::shared_ptr<net::RateLimiter> upload_;
   std::shared_ptr<net::RateLimiter> download_;

@@ -74,8 +74,8 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
   TermsKeeper::Owner* const terms_owner = this;
   terms_ = std::make_unique<TermsKeeper>(control_, store_, config_.directory + "/usage.json",
                                          parts.machine, std::move(parts.ledger), terms_owner);
-  history_ = std::make_unique<HistoryKeeper>(control_, store_, config_.directory + "/history.bin",
-                                             std::move(parts.history));
+  history_ = std::make_unique<storage::HistoryKeeper>(
+      control_, store_, config_.directory + "/history.bin", std::move(parts.history));
   disk_ = std::make_unique<DiskKeeper>(
       control_, store_, KeptStores{config_.directory, content_, delta_store_, checkpoints_});
   GpuWatch::Owner* const gpu_owner = this;

@@ -25,7 +25,6 @@
 #include "daemon/settings_overlay.h"
 #include "daemon/stage_host.h"
 #include "daemon/status_snapshot.h"
-#include "daemon/terms/history_keeper.h"
 #include "daemon/terms/machine.h"
 #include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
@@ -35,6 +34,7 @@
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
+#include "storage/history/history_keeper.h"
 
 namespace shoal::daemon {
 
@@ -56,7 +56,7 @@ struct PeerParts {
   SettingsOverlay overlay;
   const Machine* machine = nullptr;  // without one no terms are kept but caps
   UsageLedger ledger;
-  UsageHistory history;
+  storage::UsageHistory history;
   WatchedGpu gpu;
 };
 
@@ -85,7 +85,7 @@ class PeerNode : private SchedulerConnection::Owner,
   void OnCommand(const std::string& name, const std::map<std::string, std::string>& arguments,
                  std::function<void(Result<net::CommandResult>)> reply);
   StatusSnapshot Snapshot() const;
-  // GET /history, as HistoryJson of daemon/terms/usage_history.h.
+  // GET /history, as HistoryJson of storage/history/usage_history.h.
   Result<std::string> History(std::string_view query) const {
     SHOAL_ASSERT_ON(*control_);
     return history_->Json(query, terms_->now_ms());
@@ -207,7 +207,7 @@ class PeerNode : private SchedulerConnection::Owner,
   const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
-  std::unique_ptr<HistoryKeeper> history_;
+  std::unique_ptr<storage::HistoryKeeper> history_;
   std::unique_ptr<GpuWatch> gpu_;
   std::unique_ptr<DiskKeeper> disk_;
   std::unique_ptr<StageHost> stage_;

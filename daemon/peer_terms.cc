@@ -64,7 +64,10 @@ void PeerNode::TakePart() {
 
 void PeerNode::OnSecond(std::int64_t now_ms) {
   SHOAL_ASSERT_ON(*control_);
-  history_->Look(now_ms, terms_->ledger().total(), step_, loss_);
+  const Usage& usage = terms_->ledger().total();
+  history_->Look(now_ms,
+                 {usage.trained_ms, usage.micro_batches, usage.sent_bytes, usage.received_bytes},
+                 step_, loss_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
   LookForNetwork();
   const TermSettings terms = Terms(now_ms);

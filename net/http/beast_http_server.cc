@@ -303,6 +303,9 @@ HttpResponse StatusPageOrNotFound(const std::string& path) {
   if (path == "/page.js") {
     return {200, "text/javascript; charset=utf-8", std::string(StatusScript())};
   }
+  if (path == "/history.js") {
+    return {200, "text/javascript; charset=utf-8", std::string(HistoryScript())};
+  }
   if (path == "/peer.js") {
     return {200, "text/javascript; charset=utf-8", std::string(PeerScript())};
   }

@@ -67,8 +67,8 @@ Result<std::unique_ptr<HttpServer>> NewHttpServer(const HttpServerOptions& optio
 // any.
 std::string PageLink(const std::string& address, const std::string& token);
 
-// "/" is the live page, "/page.css", "/page.js" and "/peer.js" its style and scripts, everything
-// else 404.
+// "/" is the live page, "/page.css", "/page.js", "/history.js" and "/peer.js" its style and
+// scripts, everything else 404.
 HttpResponse StatusPageOrNotFound(const std::string& path);
 
 }  // namespace shoal::net

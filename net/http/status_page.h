@@ -13,6 +13,8 @@ namespace shoal::net {
 std::string_view StatusPage();
 std::string_view StatusStyle();
 std::string_view StatusScript();
+// net/http/status_history.js: history and events.
+std::string_view HistoryScript();
 // net/http/status_peer.js: what only the page of a peer has.
 std::string_view PeerScript();
 

@@ -58,6 +58,11 @@ function rate(bps) {
   if (bps >= 1e6) return (bps / 1e6).toFixed(1) + " Mbit/s";
   return (bps / 1e3).toFixed(0) + " kbit/s";
 }
+function duration(seconds) {
+  const minutes = Math.ceil(seconds / 60), hours = Math.floor(minutes / 60);
+  if (minutes < 60) return `${minutes} min`;
+  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.round(hours / 24)} days`;
+}
 const cap = bps => bps ? rate(bps) : "no cap";
 const ratio = (raw, wire) => num(wire) ? (num(raw) / wire).toFixed(1) + "×" : "–";
 const mood = state => ({training: "good", finished: "good", failed: "bad", stopped: "bad",
@@ -81,6 +86,7 @@ function normalise(s) {
             steps: s.run.steps, skipped: s.run.skippedSteps, lastSkipped: s.run.lastSkipped,
             loss: s.run.loss, losses: list(s.run.losses), heldOut: pairs(s.run.heldOut),
             checkpoint: s.run.checkpointStep, store: s.checkpointStore || {}, logs: s.logs || {},
+            left: num(s.run.stepSeconds) * Math.max(0, num(s.run.steps) - num(s.run.step)),
             speed: s.run.samplesPerSecond, peers: distinct(peers), version: s.version};
   }
   const swarm = s.swarm || {};
@@ -130,7 +136,10 @@ function showCards(v, sum) {
                  [label(v.both ? "traffic.payloadBothWays" : "traffic.payloadSent"), bytes(wire)],
                  [label("traffic.forward.rawSentBytes"), bytes(raw)],
                  [label("traffic.compression"), ratio(raw, wire)], [label("deltaStore.ofAll"), bytes(store)]];
-  if (!v.both) cards.push([label("run.checkpointStep"), checkpointText(v)]);
+  if (!v.both) {
+    cards.push(["checkpoint", checkpointText(v)],
+               ["ETA", v.state === "training" && v.left ? duration(v.left) : "–"]);
+  }
   if (v.both) {
     const usage = v.peers[0].status.usage || {};
     cards.push([label("usage.trainedMs"), (num(usage.trainedMs) / 3.6e6).toFixed(1) + " h"],
@@ -248,12 +257,12 @@ function showRates(links) {
 }
 function showLinks(links) {
   const head = ["links[].from", "links[].to", "links[].channel", "links[].path", "links[].upBps", "limits.upBps",
-                "links[].ratio", "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
+                "pacing.lineBps", "links[].ratio", "links[].sentWireBytes", "links[].receivedWireBytes", "links[].rttMs",
                 "links[].queueBytes", "links[].stalled"].map(path => label(path));
   show("links", headRow(head), ...links.map(l => {
     const limits = l.from.status.limits || {};
     const cells = [l.from.name, l.name, l.channel, l.path || "–", l.connected ? rate(l.upBps) : "connecting",
-                   cap(limits.upBps), num(l.ratio) ? l.ratio.toFixed(1) + "×" : "–",
+                   cap(limits.upBps), rate((l.from.status.pacing || {}).lineBps), num(l.ratio) ? l.ratio.toFixed(1) + "×" : "–",
                    bytes(l.sentWireBytes), bytes(l.receivedWireBytes),
                    num(l.rttMs) ? l.rttMs.toFixed(1) + " ms" : "–", bytes(l.queueBytes),
                    ((num(l.stallRateLimitMs) + num(l.stallNetworkMs)) / 1000).toFixed(1) + " s"];
@@ -368,6 +377,7 @@ async function refresh() {
     say("reason", v.reason || "");
     showCards(v, sum); showMap(v); showLoss(v); showRates(links); showLinks(links); showKinds(sum);
     showEnds(v); showHealth(v); showTime(v);
+    if (self.showPast) showPast(v);
     if (v.both && self.showPeer) showPeer(v);
     showFoot(v);
   } catch (error) {

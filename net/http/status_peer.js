@@ -1,4 +1,4 @@
-// What only a peer's page has: settings that its owner may change, the history, a picture to share.
+// What only a peer's page has: settings that its owner may change, a picture to share.
 "use strict";
 
 // ---- settings, for who came by the link of `shoal page` ----
@@ -92,66 +92,6 @@ async function command(name, values) {
   refresh();
 }
 
-// ---- history ----
-
-const spans = [["1h", "1 hour", 3.6e6], ["24h", "24 hours", 86.4e6], ["7d", "7 days", 604.8e6]];
-let spanShown = spans[0], shown = null;   // shown: the history that was loaded last
-const clock = ms => new Date(ms).toLocaleTimeString([], {hour: "2-digit", minute: "2-digit"});
-function moment(ms) {
-  if (Date.now() - ms < 60000) return "now";
-  const date = new Date(ms);
-  if (spanShown[0] === "1h") return clock(ms);
-  if (spanShown[0] === "24h") return date.toLocaleDateString([], {weekday: "short"}) + " " + clock(ms);
-  return date.toLocaleDateString([], {weekday: "short", day: "numeric", month: "short"});
-}
-async function loadHistory() {
-  const asked = spanShown;
-  let answer;
-  try {
-    const response = await fetch("/history?span=" + asked[0], {cache: "no-store"});
-    if (!response.ok) return;
-    answer = await response.json();
-  } catch (error) {
-    return;  // the next look may find it
-  }
-  if (asked !== spanShown) return;
-  shown = answer;
-  $("history-box").hidden = false;
-  showHistory();
-}
-function showHistory() {
-  if (!shown) return;
-  const period = num(shown.periodMs) || 1, now = Date.now();
-  const points = list(shown.points).filter(p => Array.isArray(p) && num(p[0]) >= now - spanShown[2]);
-  // A peer that has not run for long fills the chart, too.
-  const first = Math.min(points.length ? num(points[0][0]) : now, now - 10 * period);
-  const range = [Math.max(first, now - spanShown[2]), now];
-  const of = make => points.filter(p => Number.isFinite(make(p))).map(p => [p[0] + period, make(p)]);
-  const rates = [["sent", "#2563c9", p => p[1] * 8000 / period],
-                 ["received", "#d9822b", p => p[2] * 8000 / period]];
-  const one = (colour, make, gap = 1.5) => ({colour, points: of(make), gap: gap * period});
-  chart($("moved"), rates.map(([, colour, make]) => one(colour, make)), moment, rate, true, range);
-  show("moved-key", ...keyOf(rates));
-  chart($("done"), [one("#1f8a4c", p => p[3] * 60000 / period)], moment, y => y.toFixed(1), true, range);
-  // Steps may take longer than a period.
-  chart($("losses"), [one("#9b4dca", p => p[5] ?? NaN, 6)], moment, y => y.toFixed(2), false, range);
-  const sum = i => points.reduce((all, p) => all + num(p[i]), 0);
-  say("moved-title", `Sent ${bytes(sum(1))} and received ${bytes(sum(2))} in ${spanShown[1]}`);
-  say("done-title", `Micro-batches per minute; ${sum(3)} in ${spanShown[1]}`);
-  const losses = of(p => p[5] ?? NaN);
-  say("losses-title", losses.length ? `Loss, now ${losses.at(-1)[1].toFixed(4)}` : "Loss");
-}
-function spanButton(span) {
-  const button = el("button", {type: "button", "aria-pressed": String(span === spanShown)}, span[1]);
-  button.addEventListener("click", () => {
-    spanShown = span;
-    shown = null;
-    for (const other of $("spans").children) other.setAttribute("aria-pressed", String(other === button));
-    loadHistory();
-  });
-  return button;
-}
-
 // ---- a picture to share: figures and the run's name, no address, no key, no link ----
 
 let cardTold = "";
@@ -213,13 +153,9 @@ function showPeer(v) {
   showCard(v);
   if (begun) return;
   begun = true;
-  show("spans", ...spans.map(spanButton));
-  loadHistory();
-  setInterval(loadHistory, 30000);
   loadSettings();
 }
 takeToken();
-new ResizeObserver(showHistory).observe($("history-box"));
 addEventListener("hashchange", () => {
   takeToken();
   loadSettings();

@@ -10,74 +10,32 @@ namespace {
 
 using Kind = TimelineEntry::Kind;
 
-class Timeline {
- public:
-  explicit Timeline(std::uint32_t stages) : stages_(stages) {}
+}  // namespace
 
-  void Add(const TimedEvent& timed) {
-    at_ms_ = timed.at_ms;
-    std::visit([this](const auto& event) { On(event); }, timed.event);
-  }
-  std::vector<TimelineEntry> Take() { return std::move(entries_); }
+void RunTimeline::Add(const TimedEvent& timed) {
+  at_ms_ = timed.at_ms;
+  std::visit([this](const auto& event) { On(event); }, timed.event);
+}
 
- private:
-  // When the newest step was made, as far as it is known.
-  struct Stepped {
-    std::optional<std::uint64_t> at_ms;
-    bool at_most = false;  // it may have been later
-  };
+void RunTimeline::On(const RunBegan& event) {
+  New(Kind::kBegan);
+  if (!run_) run_ = event.run;
+}
 
-  void On(const RunBegan&) { New(Kind::kBegan); }
-  void On(const SchedulerStarted&);
-  void On(const MemberCame& event);
-  void On(const MemberGone& event);
-  void On(const PlanMade& event);
-  void On(const PipelinesCount& event);
-  void On(const GenerationEnded& event);
-  void On(const GenerationGoesOn& event);
-  void On(const LossesKnown& event);
-  void On(const StepSkipped& event);
-  void On(const CheckpointMade& event);
-  void On(const RunHeld& event);
-  void On(const RunReleased&);
-  void On(const RunRestored& event);
-  void On(const RunFinished& event) { New(Kind::kFinished).step = event.steps; }
-  template <typename Other>
-  void On(const Other&) {}
+void RunTimeline::On(const RunFinished& event) { New(Kind::kFinished).step = event.steps; }
 
-  TimelineEntry& New(Kind kind);
-  StepsBefore Before(const PlanMade& event) const;
-  std::vector<PositionChange> Changes(const std::vector<PeerId>& hosts) const;
-  void FirstStep();
-
-  const std::uint32_t stages_;
-  std::vector<TimelineEntry> entries_;
-  std::optional<std::uint64_t> at_ms_;  // of the event at hand
-
-  std::uint64_t generation_ = 0;
-  std::vector<PeerId> hosts_;
-  std::uint64_t steps_ = 0;
-  std::uint64_t checkpoint_ = 0;         // steps of the newest one
-  std::uint64_t checkpoint_at_end_ = 0;  // the same when the newest generation ended
-  bool running_ = false;                 // a generation is in progress
-  std::optional<std::size_t> stepless_;  // its entry, until its first step
-  std::optional<std::size_t> end_;       // entry of the newest end, until the next plan
-  std::optional<std::size_t> held_;      // entry of the hold, until it is released
-  std::optional<Stepped> stepped_;
-};
-
-TimelineEntry& Timeline::New(Kind kind) {
+TimelineEntry& RunTimeline::New(Kind kind) {
   entries_.push_back({kind, at_ms_});
   return entries_.back();
 }
 
 // A generation that was in progress is over, without a word of how.
-void Timeline::On(const SchedulerStarted&) {
+void RunTimeline::On(const SchedulerStarted&) {
   New(Kind::kScheduler);
   if (std::exchange(running_, false)) checkpoint_at_end_ = checkpoint_;
 }
 
-void Timeline::On(const RunRestored& event) {
+void RunTimeline::On(const RunRestored& event) {
   New(Kind::kRestored).step = event.step;
   running_ = false;
   checkpoint_at_end_ = checkpoint_;
@@ -85,14 +43,15 @@ void Timeline::On(const RunRestored& event) {
   stepped_.reset();
 }
 
-void Timeline::On(const MemberCame& event) {
+void RunTimeline::On(const MemberCame& event) {
   TimelineEntry& entry = New(Kind::kJoined);
   entry.peer = event.peer;
   entry.name = event.name;
   entry.unstored = event.unstored;
+  names_[event.peer] = event.name;
 }
 
-void Timeline::On(const MemberGone& event) {
+void RunTimeline::On(const MemberGone& event) {
   TimelineEntry& entry = New(Kind::kLeft);
   entry.peer = event.peer;
   entry.name = event.name;
@@ -100,14 +59,14 @@ void Timeline::On(const MemberGone& event) {
   entry.unstored = event.unstored;
 }
 
-StepsBefore Timeline::Before(const PlanMade& event) const {
+StepsBefore RunTimeline::Before(const PlanMade& event) const {
   if (hosts_.empty() && steps_ == 0) return StepsBefore::kNone;
   if (event.resume_step < steps_) return StepsBefore::kTrainedAgain;
   if (event.resume_step > checkpoint_) return StepsBefore::kKept;
   return checkpoint_ > checkpoint_at_end_ ? StepsBefore::kSaved : StepsBefore::kCheckpointed;
 }
 
-std::vector<PositionChange> Timeline::Changes(const std::vector<PeerId>& hosts) const {
+std::vector<PositionChange> RunTimeline::Changes(const std::vector<PeerId>& hosts) const {
   std::vector<PositionChange> changes;
   if (stages_ == 0 || hosts_.empty()) return changes;
   for (std::size_t i = 0; i < std::max(hosts.size(), hosts_.size()); ++i) {
@@ -120,7 +79,7 @@ std::vector<PositionChange> Timeline::Changes(const std::vector<PeerId>& hosts) 
   return changes;
 }
 
-void Timeline::On(const PlanMade& event) {
+void RunTimeline::On(const PlanMade& event) {
   if (running_) checkpoint_at_end_ = checkpoint_;  // an older version did not store its end
   stepless_ = entries_.size();
   TimelineEntry& entry = New(Kind::kRepair);
@@ -138,14 +97,14 @@ void Timeline::On(const PlanMade& event) {
   end_.reset();
 }
 
-void Timeline::On(const PipelinesCount& event) {
+void RunTimeline::On(const PipelinesCount& event) {
   TimelineEntry& entry = New(Kind::kCounting);
   entry.step = event.step;
   entry.pipelines = event.pipelines;
   entry.text = event.cause;
 }
 
-void Timeline::On(const GenerationEnded& event) {
+void RunTimeline::On(const GenerationEnded& event) {
   if (end_) {  // the same end, of which more is known
     entries_[*end_].text = event.cause;
     return;
@@ -162,12 +121,12 @@ void Timeline::On(const GenerationEnded& event) {
   checkpoint_at_end_ = checkpoint_;
 }
 
-void Timeline::On(const GenerationGoesOn& event) {
+void RunTimeline::On(const GenerationGoesOn& event) {
   New(Kind::kGoesOn).step = event.step;
   running_ = true;
 }
 
-void Timeline::FirstStep() {
+void RunTimeline::FirstStep() {
   Repair& repair = entries_[*stepless_].repair;
   stepless_.reset();
   if (!stepped_ || !stepped_->at_ms || !at_ms_) return;
@@ -178,23 +137,23 @@ void Timeline::FirstStep() {
 
 // The first loss of a generation is stored at once. Those that peers still knew after a restart of
 // the scheduler come while no generation is in progress: their time says nothing.
-void Timeline::On(const LossesKnown& event) {
+void RunTimeline::On(const LossesKnown& event) {
   steps_ = event.first_step + event.losses.size();
   if (!running_ || event.losses.empty()) return;
   if (stepless_) FirstStep();
   stepped_ = Stepped{at_ms_, true};
 }
 
-void Timeline::On(const StepSkipped& event) {
+void RunTimeline::On(const StepSkipped& event) {
   TimelineEntry& entry = New(Kind::kSkipped);
   entry.step = event.step;
   entry.text = event.cause;
 }
 
-void Timeline::On(const CheckpointMade& event) { checkpoint_ = event.step; }
+void RunTimeline::On(const CheckpointMade& event) { checkpoint_ = event.step; }
 
 // The same hold is stored again with a cause that says more.
-void Timeline::On(const RunHeld& event) {
+void RunTimeline::On(const RunHeld& event) {
   if (!held_) {
     held_ = entries_.size();
     New(Kind::kPaused);
@@ -202,12 +161,10 @@ void Timeline::On(const RunHeld& event) {
   entries_[*held_].text = event.reason;
 }
 
-void Timeline::On(const RunReleased&) {
+void RunTimeline::On(const RunReleased&) {
   held_.reset();
   New(Kind::kResumed);
 }
-
-}  // namespace
 
 std::string_view StepsBeforeName(StepsBefore steps) {
   switch (steps) {
@@ -239,10 +196,10 @@ std::string_view TimelineKindName(TimelineEntry::Kind kind) {
   return "unknown";
 }
 
-std::vector<TimelineEntry> MakeTimeline(std::span<const TimedEvent> events, std::uint32_t stages) {
-  Timeline timeline(stages);
+RunTimeline MakeTimeline(std::span<const TimedEvent> events, std::uint32_t stages) {
+  RunTimeline timeline(stages);
   for (const TimedEvent& timed : events) timeline.Add(timed);
-  return timeline.Take();
+  return timeline;
 }
 
 std::map<PeerId, std::string> MemberNames(std::span<const TimedEvent> events) {

@@ -73,8 +73,69 @@ struct TimelineEntry {
 };
 std::string_view TimelineKindName(TimelineEntry::Kind kind);
 
-// In order. `stages` of a pipeline; 0: not known, then positions are not compared.
-std::vector<TimelineEntry> MakeTimeline(std::span<const TimedEvent> events, std::uint32_t stages);
+// Thread: one at a time.
+class RunTimeline {
+ public:
+  // `stages` of a pipeline; 0: not known, then positions are not compared.
+  explicit RunTimeline(std::uint32_t stages) : stages_(stages) {}
+
+  // In the order of the log.
+  void Add(const TimedEvent& timed);
+
+  const std::vector<TimelineEntry>& entries() const { return entries_; }
+  // What members were called last, as far as the log says.
+  const std::map<PeerId, std::string>& names() const { return names_; }
+  std::optional<RunId> run() const { return run_; }
+
+ private:
+  // When the newest step was made, as far as it is known.
+  struct Stepped {
+    std::optional<std::uint64_t> at_ms;
+    bool at_most = false;  // it may have been later
+  };
+
+  void On(const RunBegan& event);
+  void On(const SchedulerStarted&);
+  void On(const MemberCame& event);
+  void On(const MemberGone& event);
+  void On(const PlanMade& event);
+  void On(const PipelinesCount& event);
+  void On(const GenerationEnded& event);
+  void On(const GenerationGoesOn& event);
+  void On(const LossesKnown& event);
+  void On(const StepSkipped& event);
+  void On(const CheckpointMade& event);
+  void On(const RunHeld& event);
+  void On(const RunReleased&);
+  void On(const RunRestored& event);
+  void On(const RunFinished& event);
+  template <typename Other>
+  void On(const Other&) {}
+
+  TimelineEntry& New(TimelineEntry::Kind kind);
+  StepsBefore Before(const PlanMade& event) const;
+  std::vector<PositionChange> Changes(const std::vector<PeerId>& hosts) const;
+  void FirstStep();
+
+  std::uint32_t stages_;
+  std::vector<TimelineEntry> entries_;
+  std::map<PeerId, std::string> names_;
+  std::optional<RunId> run_;
+  std::optional<std::uint64_t> at_ms_;  // of the event at hand
+
+  std::uint64_t generation_ = 0;
+  std::vector<PeerId> hosts_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t checkpoint_ = 0;         // steps of the newest one
+  std::uint64_t checkpoint_at_end_ = 0;  // the same when the newest generation ended
+  bool running_ = false;                 // a generation is in progress
+  std::optional<std::size_t> stepless_;  // its entry, until its first step
+  std::optional<std::size_t> end_;       // entry of the newest end, until the next plan
+  std::optional<std::size_t> held_;      // entry of the hold, until it is released
+  std::optional<Stepped> stepped_;
+};
+
+RunTimeline MakeTimeline(std::span<const TimedEvent> events, std::uint32_t stages);
 
 // What members were called last, as far as the log says.
 std::map<PeerId, std::string> MemberNames(std::span<const TimedEvent> events);

@@ -29,15 +29,18 @@ std::string NameOf(const std::map<PeerId, std::string>& names, const PeerId& pee
   return found == names.end() ? std::string() : found->second;
 }
 
-Json Header(std::span<const TimedEvent> events) {
-  const RunBegan* began = nullptr;
-  for (const TimedEvent& timed : events) {
-    if (began == nullptr) began = std::get_if<RunBegan>(&timed.event);
-  }
+Json Header(const std::optional<RunId>& run) {
   return {{"schemaVersion", 1},
           {"program", "shoal-scheduler"},
           {"version", kVersion},
-          {"run", began == nullptr ? "" : began->run.ToHex()}};
+          {"run", run ? run->ToHex() : ""}};
+}
+
+std::optional<RunId> RunOf(std::span<const TimedEvent> events) {
+  for (const TimedEvent& timed : events) {
+    if (const auto* const began = std::get_if<RunBegan>(&timed.event)) return began->run;
+  }
+  return std::nullopt;
 }
 
 // Of the pipelines that counted, by stage: indices of `members`.
@@ -239,7 +242,7 @@ Result<AuditReport> ReportAudit(std::span<const TimedEvent> events,
   }
   const auto ledger = ReplayLedger(events, order->stages);
   Status wrong = ledger.status();
-  Json json = Header(events);
+  Json json = Header(RunOf(events));
   json["right"] = false;
   json["wrong"] = "";
   if (ledger.ok()) {
@@ -258,8 +261,11 @@ Result<AuditReport> ReportAudit(std::span<const TimedEvent> events,
 
 std::string ReportEvents(std::span<const TimedEvent> events, std::size_t last) {
   const std::optional<SampleOrder> order = FindSampleOrder(events);
-  const std::vector<TimelineEntry> entries = MakeTimeline(events, order ? order->stages : 0);
-  const std::map<PeerId, std::string> names = MemberNames(events);
+  return ReportTimeline(MakeTimeline(events, order ? order->stages : 0), last);
+}
+
+std::string ReportTimeline(const RunTimeline& timeline, std::size_t last) {
+  const std::vector<TimelineEntry>& entries = timeline.entries();
   std::uint64_t generations = 0, lost = 0;
   double seconds = 0;
   for (const TimelineEntry& entry : entries) {
@@ -268,7 +274,7 @@ std::string ReportEvents(std::span<const TimedEvent> events, std::size_t last) {
     lost += entry.repair.steps_lost;
     seconds += entry.repair.seconds_without_step.value_or(0);
   }
-  Json json = Header(events);
+  Json json = Header(timeline.run());
   json["generations"] = generations;
   json["stepsLost"] = lost;
   json["secondsWithoutStep"] = seconds;
@@ -276,7 +282,7 @@ std::string ReportEvents(std::span<const TimedEvent> events, std::size_t last) {
   json["events"] = Json::array();
   const std::size_t first = last == 0 || last >= entries.size() ? 0 : entries.size() - last;
   for (std::size_t i = first; i < entries.size(); ++i) {
-    json["events"].push_back(EntryJson(entries[i], names));
+    json["events"].push_back(EntryJson(entries[i], timeline.names()));
   }
   return Text(json);
 }

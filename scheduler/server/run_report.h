@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/status.h"
+#include "scheduler/history/run_timeline.h"
 #include "scheduler/history/stored_event.h"
 
 namespace shoal::scheduler {
@@ -31,6 +32,7 @@ Result<AuditReport> ReportAudit(std::span<const TimedEvent> events,
 
 // The newest `last` entries of the timeline; 0: all. Pure.
 std::string ReportEvents(std::span<const TimedEvent> events, std::size_t last);
+std::string ReportTimeline(const RunTimeline& timeline, std::size_t last);
 
 }  // namespace shoal::scheduler
 

@@ -87,6 +87,7 @@ SchedulerServer::~SchedulerServer() {
       peers_.reset();
       if (mirror_) mirror_->Stop();
       if (tracker_) tracker_->Stop([this] { return Traffic(); });
+      if (activity_) activity_->Save();
     });
   }
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the
@@ -158,7 +159,10 @@ Status SchedulerServer::Replay() {
     events = number;
     Status restored = state_->Restore(event).WithContext("event " + std::to_string(number));
     if (!restored.ok()) return restored;
-    if (const auto timed = DecodeTimedEvent(event); timed.ok()) door_->Apply(*timed);
+    if (const auto timed = DecodeTimedEvent(event); timed.ok()) {
+      door_->Apply(*timed);
+      timeline_->Add(*timed);
+    }
     return Status::Ok();
   }));
   config_ = state_->config();
@@ -216,6 +220,7 @@ Status SchedulerServer::Listen() {
   SHOAL_RETURN_IF_ERROR(OpenDoor());
   config_.run = NewRunId();
   state_ = NewSwarmState(config_, artefacts_.initial);
+  timeline_ = std::make_unique<RunTimeline>(config_.stages);
   if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));
   Keep();
   store_ = NewThreadExecutor("store");
@@ -236,9 +241,8 @@ Status SchedulerServer::Listen() {
   net::HttpServerOptions http;
   http.listen = config_.status_listen;
   http.allow_remote = config_.status_allow_remote;
-  auto opened =
-      net::NewHttpServer(http, control_.get(),
-                         {[this](const net::PageRequest& request) { return Serve(request.path); }});
+  auto opened = net::NewHttpServer(
+      http, control_.get(), {[this](const net::PageRequest& request) { return Serve(request); }});
   if (!opened.ok()) return CannotListen("status_listen", opened.status());
   OnControl([&] { http_ = *std::move(opened); });
   return Status::Ok();

@@ -28,12 +28,14 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/door/door.h"
 #include "scheduler/door/membership_office.h"
+#include "scheduler/history/run_timeline.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/run_store.h"
 #include "scheduler/server/store_access.h"
 #include "scheduler/swarm/swarm_state.h"
+#include "scheduler/tracking/run_activity.h"
 #include "scheduler/tracking/run_tracker.h"
 #include "storage/checkpoints/event_log.h"
 #include "storage/files/content_store.h"
@@ -118,11 +120,12 @@ class SchedulerServer {
   void TickAgain();
   // ---- server_tracking.cc ----
   Status OpenTracker();  // Thread: main
+  void TickTrackers();
   void Track(const StepApplied& step);
   std::vector<MemberTraffic> Traffic() const;
   ServerView MakeServerView() const;
   std::string MakeStatusJson() const;
-  net::HttpResponse Serve(const std::string& path) const;
+  net::HttpResponse Serve(const net::PageRequest& request) const;
   void Command(const std::string& name, const std::map<std::string, std::string>& arguments,
                std::function<void(Result<net::CommandResult>)> reply);
   // ---- server_admission.cc ----
@@ -178,9 +181,11 @@ class SchedulerServer {
   // Connections whose hello was accepted: whose peers may fetch.
   std::map<net::ConnectionId, PeerId> admitted_ SHOAL_GUARDED_BY(members_mutex_);
 
-  std::unique_ptr<RunStore> disk_;       // store
-  std::unique_ptr<SwarmState> state_;    // control
-  std::unique_ptr<RunTracker> tracker_;  // control; null: there are no logs
+  std::unique_ptr<RunStore> disk_;         // store
+  std::unique_ptr<SwarmState> state_;      // control
+  std::unique_ptr<RunTracker> tracker_;    // control; null: there are no logs
+  std::unique_ptr<RunTimeline> timeline_;  // control
+  std::unique_ptr<RunActivity> activity_;  // control
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
   std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store

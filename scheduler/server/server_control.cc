@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "scheduler/door/wall_clock.h"
 #include "scheduler/server/run_export.h"
+#include "scheduler/server/run_report.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/server.h"
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
 constexpr const char* kJsonType = "application/json";
+constexpr std::size_t kEventsShown = 50;  // on the page, the newest
 
 Result<net::CommandResult> RunIs(const RunView& view) {
   std::string message = "the run is " + std::string(RunStateName(view.state));
@@ -130,6 +132,7 @@ void SchedulerServer::Append(std::string event) {
   event = StampEvent(std::move(event), UnixMilliseconds());
   if (const auto timed = DecodeTimedEvent(event); timed.ok()) {
     door_->Apply(*timed);
+    timeline_->Add(*timed);
     if (tracker_) tracker_->Happened(*timed);
   }
   ++appended_;
@@ -165,7 +168,7 @@ void SchedulerServer::TickAgain() {
   if (stopping_) return;
   Feed(Tick{});
   Renew();
-  if (tracker_) tracker_->Tick([this] { return Traffic(); });
+  TickTrackers();
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 
@@ -187,12 +190,19 @@ std::string SchedulerServer::MakeStatusJson() const {
   return StatusJson(config_, state_->View(SystemClock().Now()), MakeServerView());
 }
 
-net::HttpResponse SchedulerServer::Serve(const std::string& path) const {
+net::HttpResponse SchedulerServer::Serve(const net::PageRequest& request) const {
   SHOAL_ASSERT_ON(*control_);
+  const std::string& path = request.path;
   if (path == "/api/v1/status") return {200, kJsonType, MakeStatusJson()};
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8",
             MetricsText(config_, state_->View(SystemClock().Now()), MakeServerView())};
+  }
+  if (path == "/events") return {200, kJsonType, ReportTimeline(*timeline_, kEventsShown)};
+  if (path == "/history") {
+    const Result<std::string> history = activity_->Json(request.query);
+    if (history.ok()) return {200, kJsonType, *history};
+    return {400, "text/plain; charset=utf-8", history.status().message() + "\n"};
   }
   if (path == "/healthz") return {200, "text/plain; charset=utf-8", "ok\n"};
   if (path == "/readyz") {

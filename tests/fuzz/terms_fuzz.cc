@@ -9,8 +9,8 @@
 
 #include "daemon/terms/page_order.h"
 #include "daemon/terms/terms.h"
-#include "daemon/terms/usage_history.h"
 #include "daemon/terms/usage_ledger.h"
+#include "storage/history/usage_history.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace shoal::daemon;
@@ -32,11 +32,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (order->command == "resume" && !order->arguments.empty()) abort();
     if (order->arguments.size() > 64) abort();
   }
-  if (auto history = UsageHistory::Parse(text); history.ok()) {
+  if (auto history = shoal::storage::UsageHistory::Parse(text); history.ok()) {
     if (history->Bytes() != text) abort();
-    if (!HistoryJson(*history, "span=7d", now * 1000).ok()) abort();
+    if (!shoal::storage::HistoryJson(*history, "span=7d", now * 1000).ok()) abort();
     history->Add(now * 1000, {1, 1, ~0ull, 1}, 1.0);
-    if (!UsageHistory::Parse(history->Bytes()).ok()) abort();
+    if (!shoal::storage::UsageHistory::Parse(history->Bytes()).ok()) abort();
   }
   return 0;
 }

@@ -118,6 +118,7 @@ FOLDER_ARROWS = {
     "storage/files": set(),
     "storage/checkpoints": {"files"},
     "storage/delta": {"files"},
+    "storage/history": set(),
     "storage/models": {"files"},
 }
 

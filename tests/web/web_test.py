@@ -36,18 +36,21 @@ class Browser(harness.SwarmTest):
         self.assertEqual(done.returncode, 0, done.stderr[-2000:])
         return done.stdout
 
-    def page(self, status, history=None):
-        """What the page makes of a status, and of a peer's history."""
-        status, history = json.dumps(status).encode(), json.dumps(history or {}).encode()
+    def page(self, status, history=None, events=None):
+        """What the page makes of a status, and of the history and events behind it."""
+        status, history, events = (json.dumps(part or {}).encode()
+                                   for part in (status, history, events))
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
                 name = {"/": "page.html", "/page.css": "page.css", "/page.js": "page.js",
-                        "/peer.js": "peer.js"}.get(self.path)
+                        "/peer.js": "peer.js",
+                        "/history.js": "history.js"}.get(self.path)
                 if name:
                     body = (harness.SOURCE / f"net/http/status_{name}").read_bytes()
                 else:
-                    body = history if self.path.startswith("/history") else status
+                    body = {"/history": history, "/events": events}.get(
+                        self.path.partition("?")[0], status)
                 kind = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
                 self.send_response(200)
                 self.send_header("Content-Type", kind.get((name or "").rpartition(".")[2],
@@ -63,6 +66,12 @@ class Browser(harness.SwarmTest):
         self.addCleanup(server.server_close)
         self.addCleanup(server.shutdown)
         return self.browse(f"127.0.0.1:{server.server_port}", "--dump-dom")
+
+
+    def part(self, page, pattern):
+        match = re.search(pattern, page, re.S)
+        self.assertIsNotNone(match, f"{pattern} is not on the page")
+        return match.group(1)
 
 
 class HostilePeerTest(Browser):
@@ -89,8 +98,12 @@ class HostilePeerTest(Browser):
 
     @harness.unittest.skipIf(BROWSER is None, "no chromium")
     def test_the_organisers_page_runs_no_script_of_a_peer(self):
-        page = self.page(self.status())
+        events = [{"kind": kind, "name": self.EVIL, "peer": self.EVIL, "reason": self.EVIL,
+                   "step": self.EVIL, "pipelines": self.EVIL} for kind in
+                  ("left", "counting", "generation", "skipped", self.EVIL)]
+        page = self.page(self.status(), events={"events": [*events, None, 7]})
         self.assertNotIn("<img", page)
+        self.assertEqual(len(re.findall(r'<td class="long">', page)), 6)
         self.assertIn("&lt;img src=x", page)
         self.assertNotRegex(page, "<title>owned")
         self.assertNotIn("no answer", page, "a text in place of a number stops nothing")
@@ -105,6 +118,29 @@ class HostilePeerTest(Browser):
         self.assertRegex(page, r"<b>step 40, stored 30</b><span>checkpoint")
         self.assertRegex(page, r"checkpoints are not copied to the store; it tries again: "
                                r"</b>no route")
+
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_the_organisers_page_tells_what_happened_and_when_it_ends(self):
+        minute = int(time.time()) // 60 * 60_000
+        points = [[minute - ago * 60_000, 7_500_000, 0, 6, 60_000, 2.5] for ago in (4, 3, 2)]
+        run = {"name": "r", "state": "training", "step": 40, "steps": 1_000, "stepSeconds": 10}
+        page = self.page(
+            {"run": run, "members": [], "version": "1"},
+            {"schemaVersion": 1, "span": "1h", "periodMs": 60_000, "points": points},
+            {"events": [
+                {"kind": "joined", "time": minute, "peer": "1f00a2b3c4", "name": "attic"},
+                {"kind": "generation", "time": minute, "generation": 2, "step": 40,
+                 "stepsBefore": "kept", "stepsLost": 0, "secondsWithoutStep": 3.21}]})
+        self.assertRegex(page, r"<b>2 h 40 min</b><span>ETA")
+        self.assertRegex(page, r"Peers sent each other 21\.5 MiB in 1 hour")
+        moved = self.part(page, r'<div class="key" id="moved-key">(.*?)</div>')
+        self.assertNotIn("received", moved)
+        rows = re.findall(r'<td class="\w*">(\w+)</td><td class="long">([^<]*)</td>',
+                          self.part(page, r'<table id="events">(.*?)</table>'))
+        self.assertEqual(rows, [
+            ("generation", "generation 2 from step 40: no step lost, 3.2 s without a step"),
+            ("joined", "attic")])
 
 
 class PeerPageTest(Browser):
@@ -151,11 +187,6 @@ class WebTest(Browser):
         self.enterContext(self.swarm)
         self.swarm.start(None, "--upload", "50mbit", "--download", "80mbit")
         self.swarm.wait_step(20)
-
-    def part(self, page, pattern):
-        match = re.search(pattern, page, re.S)
-        self.assertIsNotNone(match, f"{pattern} is not on the page")
-        return match.group(1)
 
     def check_page(self, address, peers, links, kinds_sent):
         page = self.browse(address, "--dump-dom")
@@ -204,6 +235,9 @@ class WebTest(Browser):
         page = self.check_page(self.swarm.address(), set(self.swarm.peers), 4,
                                ("forward", "backward"))
         self.assertIn("pipeline 1", page)
+        happened = re.findall(r'<td class="\w*">(\w+)</td><td class="long">',
+                              self.part(page, r'<table id="events">(.*?)</table>'))
+        self.assertEqual(happened, ["generation"] + 4 * ["joined"] + ["began"])
         self.assertNotIn("pipeline 2", page)
         self.check_page(self.swarm.address(sender), {sender}, 1, ("forward",))
         picture = self.folder / "page.png"

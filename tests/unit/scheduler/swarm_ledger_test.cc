@@ -65,7 +65,8 @@ TEST_P(SwarmLedger, IsRightAfterFaultsOfAllKinds) {
   EXPECT_EQ(counted, config.steps * config.micro_batches * config.stages);
 
   std::uint64_t lost = 0, thrown_away = 0;
-  for (const TimelineEntry& entry : MakeTimeline(events, order->stages)) {
+  const RunTimeline timeline = MakeTimeline(events, order->stages);
+  for (const TimelineEntry& entry : timeline.entries()) {
     if (entry.kind == TimelineEntry::Kind::kRepair) lost += entry.repair.steps_lost;
     ends += entry.kind == TimelineEntry::Kind::kEnded ? 1 : 0;
   }

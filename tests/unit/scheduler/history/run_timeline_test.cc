@@ -20,19 +20,22 @@ std::vector<TimedEvent> Stamped(std::initializer_list<StoredEvent> events) {
 }
 
 std::vector<TimelineEntry> Repairs(const std::vector<TimedEvent>& log, std::uint32_t stages = 2) {
-  std::vector<TimelineEntry> repairs = MakeTimeline(log, stages);
+  std::vector<TimelineEntry> repairs = MakeTimeline(log, stages).entries();
   std::erase_if(repairs, [](const TimelineEntry& e) { return e.kind != Kind::kRepair; });
   return repairs;
 }
 
 TEST(RunTimeline, TellsInOrderWhatHappened) {
-  const auto entries = MakeTimeline(
-      Stamped({RunBegan{}, RunStarted{}, MemberCame{Host(1), "anna"}, PlanMade{1, 0, Hosts({1})},
-               Losses(0, 1), PipelinesCount{3, {0}}, StepSkipped{1, "not finite"}, Losses(1, 1),
-               CheckpointMade{2, {}}, MemberGone{Host(1), "anna", "why", 7}, RunHeld{"paused"},
-               GenerationEnded{2, "a link"}, GenerationEnded{2, "lost anna"}, RunHeld{"paused so"},
-               SchedulerStarted{}, RunReleased{}, RunFinished{2}}),
-      1);
+  const std::vector<TimelineEntry> entries =
+      MakeTimeline(
+          Stamped({RunBegan{}, RunStarted{}, MemberCame{Host(1), "anna"},
+                   PlanMade{1, 0, Hosts({1})}, Losses(0, 1), PipelinesCount{3, {0}},
+                   StepSkipped{1, "not finite"}, Losses(1, 1), CheckpointMade{2, {}},
+                   MemberGone{Host(1), "anna", "why", 7}, RunHeld{"paused"},
+                   GenerationEnded{2, "a link"}, GenerationEnded{2, "lost anna"},
+                   RunHeld{"paused so"}, SchedulerStarted{}, RunReleased{}, RunFinished{2}}),
+          1)
+          .entries();
   std::vector<std::pair<Kind, std::uint64_t>> seen;
   for (const TimelineEntry& entry : entries) seen.emplace_back(entry.kind, *entry.at_ms / 1000);
   EXPECT_EQ(seen, (std::vector<std::pair<Kind, std::uint64_t>>{{Kind::kBegan, 1},
@@ -57,11 +60,13 @@ TEST(RunTimeline, TellsInOrderWhatHappened) {
 
 // What is known of its steps' times goes on as if the scheduler had not died.
 TEST(RunTimeline, AGenerationGoesOnBehindARestart) {
-  const auto entries = MakeTimeline(
-      Stamped({PlanMade{1, 0, Hosts({1})}, Losses(0, 3), SchedulerStarted{}, Losses(3, 1),
-               GenerationGoesOn{4}, Losses(4, 2), GenerationEnded{6, "why", 500},
-               PlanMade{2, 6, Hosts({1})}, Losses(6, 1)}),
-      1);
+  const std::vector<TimelineEntry> entries =
+      MakeTimeline(
+          Stamped({PlanMade{1, 0, Hosts({1})}, Losses(0, 3), SchedulerStarted{}, Losses(3, 1),
+                   GenerationGoesOn{4}, Losses(4, 2), GenerationEnded{6, "why", 500},
+                   PlanMade{2, 6, Hosts({1})}, Losses(6, 1)}),
+          1)
+          .entries();
   ASSERT_EQ(entries.size(), 5u);
   EXPECT_EQ(entries[2].kind, Kind::kGoesOn);
   EXPECT_EQ(entries[2].step, 4u);
@@ -103,7 +108,7 @@ TEST(RunTimeline, TellsThatARunWasRestored) {
   const auto log =
       Stamped({RunBegan{}, PlanMade{1, 0, Hosts({1, 2})}, Losses(0, 5), CheckpointMade{3, {}},
                Losses(5, 1), RunRestored{3, 1001}, PlanMade{1002, 3, Hosts({1, 2})}, Losses(3, 1)});
-  const auto entries = MakeTimeline(log, 2);
+  const std::vector<TimelineEntry> entries = MakeTimeline(log, 2).entries();
   ASSERT_EQ(entries.size(), 4u);
   EXPECT_EQ(entries[2].kind, Kind::kRestored);
   EXPECT_EQ(entries[2].step, 3u);

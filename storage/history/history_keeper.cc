@@ -1,4 +1,4 @@
-#include "daemon/terms/history_keeper.h"
+#include "storage/history/history_keeper.h"
 
 #include <chrono>
 #include <cstdio>
@@ -7,7 +7,7 @@
 #include "common/file.h"
 #include "common/log.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 namespace {
 
 // A crash loses so much; a file of 44 KB.
@@ -29,7 +29,7 @@ Result<UsageHistory> OpenHistory(const std::string& path) {
   if (history.ok()) return history;
   const std::string aside = path + ".damaged";
   const bool moved = std::rename(path.c_str(), aside.c_str()) == 0;
-  SHOAL_LOG(kWarning, "daemon", "history.damaged", {"error", history.status().message()},
+  SHOAL_LOG(kWarning, "storage", "history.damaged", {"error", history.status().message()},
             {"now", moved ? "begun anew; the old one lies in " + aside : "begun anew"});
   return UsageHistory();
 }
@@ -38,14 +38,15 @@ HistoryKeeper::HistoryKeeper(Executor* control, Executor* store, std::string fil
                              UsageHistory history)
     : control_(control), store_(store), file_(std::move(file)), history_(std::move(history)) {}
 
-void HistoryKeeper::Look(std::int64_t now_ms, const Usage& total, std::uint64_t step, double loss) {
+void HistoryKeeper::Look(std::int64_t now_ms, const HistoryCounts& total, std::uint64_t step,
+                         double loss) {
   SHOAL_ASSERT_ON(*control_);
   const TimePoint now = control_->clock().Now();
   if (!counted_) {
     counted_ = total;
     saved_at_ = now;
   }
-  Usage more;
+  HistoryCounts more;
   more.trained_ms = More(total.trained_ms, counted_->trained_ms);
   more.micro_batches = More(total.micro_batches, counted_->micro_batches);
   more.sent_bytes = More(total.sent_bytes, counted_->sent_bytes);
@@ -66,7 +67,7 @@ void HistoryKeeper::Save() {
   store_->Post("history.save", [path = file_, bytes = history_.Bytes()] {
     const Status status = WriteFileAtomic(path, bytes, 0600);
     if (status.ok()) return;
-    SHOAL_LOG(kWarning, "daemon", "history.not_written", {"error", status.message()});
+    SHOAL_LOG(kWarning, "storage", "history.not_written", {"error", status.message()});
   });
 }
 
@@ -75,4 +76,4 @@ Result<std::string> HistoryKeeper::Json(std::string_view query, std::int64_t now
   return HistoryJson(history_, query, now_ms);
 }
 
-}  // namespace shoal::daemon
+}  // namespace shoal::storage

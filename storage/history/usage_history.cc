@@ -1,4 +1,4 @@
-#include "daemon/terms/usage_history.h"
+#include "storage/history/usage_history.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include "common/bytes.h"
 #include "common/checksum.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 namespace {
 
 constexpr std::string_view kMagic = "SHOALHIS";
@@ -38,7 +38,7 @@ std::uint64_t SumBytes(std::uint64_t a, std::uint64_t b) {
 
 // Adds to the point of `minute`, which is made if it is missing.
 void AddTo(std::deque<HistoryPoint>* points, std::size_t points_max, std::uint32_t minute,
-           const Usage& more, std::optional<double> loss) {
+           const HistoryCounts& more, std::optional<double> loss) {
   while (!points->empty() && points->back().minute > minute &&
          points->back().minute - minute > kBackMinutesMax) {
     points->pop_back();
@@ -116,7 +116,7 @@ std::string PointJson(const HistoryPoint& point) {
 
 }  // namespace
 
-void UsageHistory::Add(std::int64_t now_ms, const Usage& more, std::optional<double> loss) {
+void UsageHistory::Add(std::int64_t now_ms, const HistoryCounts& more, std::optional<double> loss) {
   const auto minute = static_cast<std::uint32_t>(std::max<std::int64_t>(0, now_ms) / kMinuteMs);
   AddTo(&fine_, kFinePointsMax, minute, more, loss);
   AddTo(&coarse_, kCoarsePointsMax, minute - minute % kCoarseMinutes, more, loss);
@@ -184,4 +184,4 @@ Result<std::string> HistoryJson(const UsageHistory& history, std::string_view qu
   return json + "]}";
 }
 
-}  // namespace shoal::daemon
+}  // namespace shoal::storage

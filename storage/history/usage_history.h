@@ -1,8 +1,8 @@
-// UsageHistory: what a peer moved and did over the last hours, by the minute, and over the last
-// week, by ten minutes. Its file is <directory>/history.bin (docs/STORAGE.md). Pure.
+// UsageHistory: what a peer or a run moved and did over the last hours, by the minute, and over the
+// last week, by ten minutes. Its file is <directory>/history.bin (docs/STORAGE.md). Pure.
 
-#ifndef SHOAL_DAEMON_TERMS_USAGE_HISTORY_H_
-#define SHOAL_DAEMON_TERMS_USAGE_HISTORY_H_
+#ifndef SHOAL_STORAGE_HISTORY_USAGE_HISTORY_H_
+#define SHOAL_STORAGE_HISTORY_USAGE_HISTORY_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -13,11 +13,16 @@
 #include <string_view>
 
 #include "common/status.h"
-#include "daemon/terms/usage_ledger.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 
-// Of a time that begins at `minute` (since 1970). Without one shoald did not run then.
+struct HistoryCounts {
+  std::uint64_t trained_ms = 0;  // time in state training
+  std::uint64_t micro_batches = 0;
+  std::uint64_t sent_bytes = 0, received_bytes = 0;  // on the wire
+};
+
+// Of a time that begins at `minute` (since 1970). Without one the program did not run then.
 struct HistoryPoint {
   std::uint32_t minute = 0;
   std::uint32_t micro_batches = 0;
@@ -40,7 +45,7 @@ class UsageHistory {
 
   // `loss` of a step that was made since the last call. Where the clock was set back by more than
   // an hour, points that are later than now are dropped; where by less, theirs is what follows.
-  void Add(std::int64_t now_ms, const Usage& more, std::optional<double> loss);
+  void Add(std::int64_t now_ms, const HistoryCounts& more, std::optional<double> loss);
 
   const std::deque<HistoryPoint>& fine() const { return fine_; }  // the oldest first
   const std::deque<HistoryPoint>& coarse() const { return coarse_; }
@@ -56,6 +61,6 @@ class UsageHistory {
 Result<std::string> HistoryJson(const UsageHistory& history, std::string_view query,
                                 std::int64_t now_ms);
 
-}  // namespace shoal::daemon
+}  // namespace shoal::storage
 
-#endif  // SHOAL_DAEMON_TERMS_USAGE_HISTORY_H_
+#endif  // SHOAL_STORAGE_HISTORY_USAGE_HISTORY_H_

@@ -1,7 +1,8 @@
-// HistoryKeeper: the history of a peer while it runs: counts every second, writes now and then.
+// HistoryKeeper: the history of a peer or a run while its program runs: counts every second, writes
+// now and then.
 
-#ifndef SHOAL_DAEMON_TERMS_HISTORY_KEEPER_H_
-#define SHOAL_DAEMON_TERMS_HISTORY_KEEPER_H_
+#ifndef SHOAL_STORAGE_HISTORY_HISTORY_KEEPER_H_
+#define SHOAL_STORAGE_HISTORY_HISTORY_KEEPER_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +11,9 @@
 
 #include "common/executor.h"
 #include "common/status.h"
-#include "daemon/terms/usage_history.h"
+#include "storage/history/usage_history.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 
 // That of `path`; a missing file is an empty one. One that is damaged, or of another version, is
 // set aside as <path>.damaged, which the log says. Blocks on disk.
@@ -24,9 +25,9 @@ class HistoryKeeper {
   // `store` writes to `file`.
   HistoryKeeper(Executor* control, Executor* store, std::string file, UsageHistory history);
 
-  // Once a second. `total`: usage over all starts; the first call says from where on to count.
+  // Once a second. `total`: over all starts; the first call says from where on to count.
   // `step`, `loss`: of the run's newest step.
-  void Look(std::int64_t now_ms, const Usage& total, std::uint64_t step, double loss);
+  void Look(std::int64_t now_ms, const HistoryCounts& total, std::uint64_t step, double loss);
   // Writes what is not yet written.
   void Save();
   // As HistoryJson.
@@ -37,12 +38,12 @@ class HistoryKeeper {
   Executor* const store_;
   const std::string file_;
   UsageHistory history_;
-  std::optional<Usage> counted_;
+  std::optional<HistoryCounts> counted_;
   std::uint64_t step_ = 0;  // whose loss is in the history
   bool unsaved_ = false;
   TimePoint saved_at_{};
 };
 
-}  // namespace shoal::daemon
+}  // namespace shoal::storage
 
-#endif  // SHOAL_DAEMON_TERMS_HISTORY_KEEPER_H_
+#endif  // SHOAL_STORAGE_HISTORY_HISTORY_KEEPER_H_

@@ -1,4 +1,4 @@
-#include "daemon/terms/history_keeper.h"
+#include "storage/history/history_keeper.h"
 
 #include <gmock/gmock.h>
 
@@ -8,7 +8,7 @@
 #include "tests/support/sim_executor.h"
 #include "tests/support/temporary_folder.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 namespace {
 
 using std::chrono::seconds;
@@ -39,7 +39,7 @@ class HistoryKeeperTest : public testing::Test {
   const std::unique_ptr<Executor> control_ = world_.NewExecutor("control");
   const std::unique_ptr<Executor> store_ = world_.NewExecutor("store");
   std::int64_t now_ms_ = 1'795'860'000'000;
-  Usage total_;
+  HistoryCounts total_;
   std::uint64_t step_ = 0;
   std::unique_ptr<HistoryKeeper> keeper_;
 };
@@ -82,4 +82,4 @@ TEST_F(HistoryKeeperTest, SetsADamagedFileAsideAndBeginsAnew) {
 }
 
 }  // namespace
-}  // namespace shoal::daemon
+}  // namespace shoal::storage

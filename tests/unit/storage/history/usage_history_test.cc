@@ -1,4 +1,4 @@
-#include "daemon/terms/usage_history.h"
+#include "storage/history/usage_history.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include "common/bytes.h"
 #include "common/checksum.h"
 
-namespace shoal::daemon {
+namespace shoal::storage {
 namespace {
 
 using testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST(UsageHistory, IsShownUpToTheLastWholePeriod) {
 }
 
 }  // namespace
-}  // namespace shoal::daemon
+}  // namespace shoal::storage
