@@ -67,6 +67,8 @@ constexpr StatusField kFields[] = {
     Flag("members[].connected", "Whether the peer is connected."),
     Flag("members[].wantsStage", "Whether the peer takes a stage if there is one."),
     Text("members[].quarantine", "Why the peer gets no stage for a while; empty: it may have one."),
+    Number("members[].quarantineSeconds", kSeconds,
+           "Time until the quarantine ends; 0: there is none."),
     Number("members[].pipeline", kNone, "Pipeline of the peer; -1: spare."),
     Number("members[].stage", kNone, "Stage of the peer; -1: spare."),
     Number("members[].lastHeardSeconds", kSeconds, "Time since the peer's last message."),

@@ -72,6 +72,7 @@ StatusList MembersValues(const RunView& view) {
                                    {"connected", member.connected},
                                    {"wantsStage", member.wants_stage},
                                    {"quarantine", member.quarantine},
+                                   {"quarantineSeconds", member.quarantine_s},
                                    {"pipeline", member.pipeline},
                                    {"stage", member.stage},
                                    {"lastHeardSeconds", member.last_heard_s},
