@@ -171,6 +171,9 @@ Result<std::string> MembersView(const std::string& members_json) {
   std::vector<Row> rows = {{"key", "name", "invite", "since", "last seen", "state"}};
   for (const Json& member : List(json, "members")) {
     std::string state = Text(member, "state");
+    if (const std::string until = TimeText(member, "quarantineUntilUnixMs"); until != "-") {
+      state += (state == "quarantine" ? " until " : ", in quarantine until ") + until;
+    }
     if (const std::string reason = Text(member, "reason"); !reason.empty()) state += ": " + reason;
     const bool here = At(member, "connected") == true;
     const std::string invite = Text(member, "inviteName");

@@ -235,6 +235,7 @@ TEST(StatusJson, HasEachFieldOfTheTable) {
   s.scheduler.addresses = {"h:1"};
   s.synthetic_cpu_ms = 3;
   s.delta_store.lost = 1;
+  s.quarantine = {5, "18:40", "weights", 3};
   const auto fields = net::PeerStatusFields();
   EXPECT_EQ(test_support::StatusPaths(StatusJson(s), fields), test_support::TablePaths(fields));
 }
