@@ -471,6 +471,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();
+  s.disk_free_bytes = disk_->free_bytes();
   s.samples_per_second = samples_per_second_;
   if (stage_ && stage_->prepares()) s.fetch = stage_->fetch_progress();
   if (stage_ && !stage_->prepares()) AddStage(&s);

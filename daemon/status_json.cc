@@ -469,6 +469,8 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
                                   {"upBps", snapshot.upload_pace.value}}},
           {"deltaStore", DeltaStoreValues(snapshot)},
           {"cacheBytes", snapshot.content_bytes},
+          {"diskFreeBytes",
+           snapshot.disk_free_bytes ? StatusValue(*snapshot.disk_free_bytes) : StatusValue()},
           {"usage", UsageValues(snapshot.terms.usage)},
           {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
           {"health", HealthValues(snapshot)}};

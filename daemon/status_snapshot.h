@@ -120,6 +120,7 @@ struct StatusSnapshot {
   storage::DeltaStoreStats delta_store;
   std::uint64_t store_memory_limit = 0;  // of the store and of m read ahead
   std::uint64_t content_bytes = 0;
+  std::optional<std::uint64_t> disk_free_bytes;  // of the file system that holds the folder
 };
 
 // Without what the scheduler has, and what is its owner's own business: which rules and programs.

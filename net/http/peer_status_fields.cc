@@ -407,6 +407,9 @@ constexpr StatusField kFields[] = {
     Number("deltaStore.boundaries[].records", kNone, "Records that the step committed."),
 
     Number("cacheBytes", kBytes, "Bytes of weights and data on disk."),
+    Number("diskFreeBytes", kBytes,
+           "Free bytes of the file system that holds the peer's folder; null: not known.")
+        .Metric("shoal_disk_free_bytes"),
     Object("usage", "What taking part has cost, over all starts of shoald."),
     Number("usage.trainedMs", kMilliseconds, "Time of training, over all starts of shoald.")
         .Label("trained")

@@ -151,6 +151,9 @@ constexpr StatusField kFields[] = {
 
     Number("contentBytes", kBytes, "Bytes of weights, data and checkpoints held.")
         .Metric("shoal_content_store_bytes"),
+    Number("diskFreeBytes", kBytes,
+           "Free bytes of the file system that holds the run's folder; null: not known.")
+        .Metric("shoal_disk_free_bytes"),
     Number("port", kNone, "Port that peers dial."),
     Text("statusAddress", "Host and port of the status page."),
     Number("uptimeSeconds", kSeconds, "Time since the scheduler was started.")

@@ -171,6 +171,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
                                    {"artefactSentBytes", control.artefact_sent_bytes},
                                    {"artefactReceivedBytes", control.artefact_received_bytes}}},
           {"contentBytes", server.content_bytes},
+          {"diskFreeBytes", OrNull(server.disk_free_bytes)},
           {"port", server.peer_port},
           {"statusAddress", server.status_address},
           {"uptimeSeconds", server.uptime_s}};

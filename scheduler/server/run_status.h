@@ -4,6 +4,8 @@
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_STATUS_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_STATUS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dataset/prepared_data.h"
@@ -21,6 +23,7 @@ struct ServerView {
   std::string status_address;   // host:port of the status page
   net::ControlStats control;
   std::uint64_t content_bytes = 0;
+  std::optional<std::uint64_t> disk_free_bytes;  // beside the run's folder; none: not known
   MirrorView mirror;
   TrackerView logs;
   double uptime_s = 0;

@@ -233,6 +233,7 @@ Status SchedulerServer::Listen() {
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
+  space_ = std::make_unique<storage::FreeSpace>(control_.get(), store_.get(), config_.directory);
   SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();
   SHOAL_RETURN_IF_ERROR(ListenForPeers());

@@ -165,6 +165,7 @@ void SchedulerServer::TickAgain() {
   if (stopping_) return;
   Feed(Tick{});
   Renew();
+  space_->Look();
   if (tracker_) tracker_->Tick([this] { return Traffic(); });
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
@@ -176,6 +177,7 @@ ServerView SchedulerServer::MakeServerView() const {
   if (http_) view.status_address = http_->address();
   view.peer_port = peers_ ? peers_->port() : std::uint16_t{0};
   view.content_bytes = disk_->bytes();
+  view.disk_free_bytes = space_->bytes();
   if (mirror_) view.mirror = mirror_->view();
   if (tracker_) view.logs = tracker_->view();
   view.uptime_s = std::chrono::duration<double>(SystemClock().Now() - started_).count();

@@ -308,6 +308,34 @@ TEST(StatusJson, WhatCannotBeReachedIsAHealthFinding) {
   EXPECT_EQ(json["health"][1]["code"], "neighbour_unreachable");
 }
 
+TEST(StatusJson, QuarantineIsAHealthFindingThatSaysWhatToDo) {
+  StatusSnapshot s = Full();
+  s.runner.boundaries.clear();
+  EXPECT_TRUE(Json::parse(StatusJson(s))["quarantine"].is_null());
+  s.quarantine = {1700000000123, "18:40", "weights", 3};
+  const Json json = Json::parse(StatusJson(s));
+  EXPECT_EQ(json["quarantine"]["until"], 1700000000123);
+  EXPECT_EQ(json["quarantine"]["kind"], "weights");
+  EXPECT_EQ(json["quarantine"]["faults"], 3);
+  ASSERT_EQ(json["health"].size(), 1u);
+  EXPECT_EQ(json["health"][0]["code"], "quarantine");
+  EXPECT_EQ(
+      json["health"][0]["text"],
+      "in quarantine until 18:40, without a stage: its weights differ from those of its group "
+      "(3 times)");
+  EXPECT_NE(json["health"][0]["fix"].get<std::string>().find("memory"), std::string::npos);
+}
+
+TEST(StatusJson, FreeDiskIsAMetricOnceItIsKnown) {
+  StatusSnapshot s = Full();
+  s.disk_free_bytes.reset();
+  EXPECT_TRUE(Json::parse(StatusJson(s))["diskFreeBytes"].is_null());
+  EXPECT_EQ(MetricsText(s).find("shoal_disk_free_bytes"), std::string::npos);
+  s.disk_free_bytes = 5000;
+  EXPECT_EQ(Json::parse(StatusJson(s))["diskFreeBytes"], 5000);
+  EXPECT_NE(MetricsText(s).find("shoal_disk_free_bytes 5000\n"), std::string::npos);
+}
+
 TEST(StatusJson, ALinkThatIsDownHasNoRate) {
   StatusSnapshot s = Full();
   s.links[0].send_bps = 8.3e6;

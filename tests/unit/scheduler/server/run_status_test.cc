@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string OperationsPage() {
   const std::string path = test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/OPERATIONS.md";
