@@ -115,6 +115,9 @@ Status ReplicatedServer::StandBy() {
   parts.initial = artefacts_.initial;
   parts.content = content_.get();
   parts.leader = [this] { return candidate_ ? candidate_->leader() : "not known yet"; };
+  parts.leader_seen = [this] {
+    return candidate_ ? candidate_->leader_seen() : std::optional<TimePoint>();
+  };
   parts.on_stop = [this] { thread_->Post("replicated.order", [this] { End(Status::Ok()); }); };
   standby_ = std::make_unique<Standby>(config_, thread_.get(), std::move(parts));
   SHOAL_RETURN_IF_ERROR(standby_->Open());

@@ -148,6 +148,21 @@ StatusObject StoreValues(const MirrorView& mirror) {
           {"lastFailure", mirror.last_failure}};
 }
 
+StatusObject StandbyValues(const StandbyView& view) {
+  return {{"schemaVersion", 2},
+          {"program", "shoal-scheduler"},
+          {"version", kVersion},
+          {"role", "standby"},
+          {"standby",
+           StatusObject{{"run", view.run},
+                        {"leader", view.leader},
+                        {"leaderSeenSeconds",
+                         view.leader_seen_s ? StatusValue(*view.leader_seen_s) : StatusValue()},
+                        {"events", view.events},
+                        {"missingFiles", view.missing_files}}},
+          {"uptimeSeconds", view.uptime_s}};
+}
+
 // What does not grow with run and members. Its names, order and metrics, and those of the rest,
 // are those of net/http/run_status_fields.cc.
 StatusObject SummaryValues(const RunConfig& config, const RunView& view, const ServerView& server) {
@@ -155,6 +170,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
   return {{"schemaVersion", 2},
           {"program", "shoal-scheduler"},
           {"version", kVersion},
+          {"role", "leader"},
           {"run", RunValues(config, view)},
           {"pipelines", config.pipelines},
           {"peersNeeded", std::uint64_t{config.stages} * config.pipelines},
@@ -217,6 +233,16 @@ std::string MetricsText(const RunConfig& config, const RunView& view, const Serv
   net::MetricFamilies metrics;
   net::AddMetrics(net::RunStatusTree(), SummaryValues(config, view, server), &metrics);
   AddPeerMetrics(config, view, &metrics);
+  return metrics.Text();
+}
+
+std::string StandbyJson(const StandbyView& view) {
+  return net::StatusText(net::RunStatusTree(), StandbyValues(view));
+}
+
+std::string StandbyMetrics(const StandbyView& view) {
+  net::MetricFamilies metrics;
+  net::AddMetrics(net::RunStatusTree(), StandbyValues(view), &metrics);
   return metrics.Text();
 }
 
