@@ -206,7 +206,9 @@ void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
 Status CheckEtcd(const RunConfig& c) {
   const EtcdLogin& login = c.etcd_login;
   for (const std::string& text : c.etcd) {
-    SHOAL_ASSIGN_OR_RETURN(const net::EtcdAddress address, net::ParseEtcdAddress(text));
+    const auto parsed = net::ParseEtcdAddress(text);
+    if (!parsed.ok()) return parsed.status().WithContext("[scheduler] etcd");
+    const net::EtcdAddress& address = *parsed;
     if (address.tls && login.ca.empty()) {
       return InvalidArgument("[scheduler] etcd_ca is missing: which certificates " + text +
                              " may show");
