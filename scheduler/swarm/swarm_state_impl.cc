@@ -350,6 +350,12 @@ void SwarmStateImpl::GoOn(const HeldSteps::InProgress& at) {
   reaction_.SendEach(plan_.Hosts(), message);
   for (const Member* const host : plan_.Hosts()) members_.Find(host->peer)->told_plan = true;
   steps_.GoOn(at.planned, at.reduce);
+  // That it was to end is forgotten with the scheduler before; why is not.
+  for (const Member* const host : plan_.Hosts()) {
+    if (host->quarantine.empty()) continue;
+    lifecycle_.EndSoon(host->LabelWithPosition() + " is in quarantine: " + host->quarantine,
+                       {false});
+  }
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {
