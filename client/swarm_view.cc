@@ -131,6 +131,13 @@ std::string TimeText(const Json& json, const char* key) {
   return text;
 }
 
+// Of the leader, where a scheduler that stands by says it.
+std::string SeenText(const Json& standby) {
+  const Json& seconds = At(standby, "leaderSeenSeconds");
+  return seconds.is_number() ? ", seen " + MillisecondsText(1e3 * seconds.get<double>()) + " ago"
+                             : "";
+}
+
 std::string UsesText(const Json& invite) {
   if (!At(invite, "uses").is_number()) return "no limit";
   return std::to_string(Whole(invite, "usesLeft")) + " of " + std::to_string(Whole(invite, "uses"));
@@ -171,6 +178,9 @@ Result<std::string> MembersView(const std::string& members_json) {
   std::vector<Row> rows = {{"key", "name", "invite", "since", "last seen", "state"}};
   for (const Json& member : List(json, "members")) {
     std::string state = Text(member, "state");
+    if (const std::string until = TimeText(member, "quarantineUntilUnixMs"); until != "-") {
+      state += (state == "quarantine" ? " until " : ", in quarantine until ") + until;
+    }
     if (const std::string reason = Text(member, "reason"); !reason.empty()) state += ": " + reason;
     const bool here = At(member, "connected") == true;
     const std::string invite = Text(member, "inviteName");
@@ -186,7 +196,7 @@ Result<std::string> SwarmView(const std::string& status_json) {
   SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(status_json, "the status"));
   if (const Json& standby = At(json, "standby"); standby.is_object()) {
     return Bold(Text(standby, "run")) + "  this scheduler stands by; the leader is " +
-           Text(standby, "leader") + "\n";
+           Text(standby, "leader") + SeenText(standby) + "\n";
   }
   const Json& run = At(json, "run");
   std::string text = Bold(Text(run, "name")) + "  " + StateText(Text(run, "state"));

@@ -12,7 +12,9 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "common/version.h"
+#include "daemon/settings_overlay.h"
 #include "daemon/tools/synthetic_file.h"
+#include "net/control/live_settings.h"
 
 namespace shoal::daemon {
 namespace {
@@ -160,8 +162,9 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
     return std::nullopt;
   }
   Args args;
-  args.config.upload_typed = Typed(argc, argv, "--upload");
-  args.config.download_typed = Typed(argc, argv, "--download");
+  for (const net::LiveSetting& setting : net::kLiveSettings) {
+    if (Typed(argc, argv, FlagOf(setting.name))) args.config.typed.emplace(setting.name);
+  }
   if (Status status = Apply(flags, &args.config); !status.ok()) {
     std::cerr << "shoald: " << status.message() << "\n";
     *exit_code = ExitCode::kBadConfig;

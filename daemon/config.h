@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -55,8 +56,8 @@ struct DaemonConfig {
   // [log]
   std::string log_level = "info";
   // Command line only.
-  bool upload_typed = false, download_typed = false;  // by flag: goes before `shoal set`
-  std::string trace_file;  // record micro-batch events, write them here on stop
+  std::set<std::string> typed;  // names of LiveSettings given by flag: they go before `shoal set`
+  std::string trace_file;       // record micro-batch events, write them here on stop
   // Stages compute nothing: for who measures the rest. Such a peer fits a run without weights only.
   std::optional<model::SyntheticOptions> synthetic;
 };

@@ -150,8 +150,8 @@ Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   options.map_port = config_.map_port && config_.advertise.empty();
   options.members = members_;
   SHOAL_ASSIGN_OR_RETURN(hub_, net::NewGrpcLinkHub(options, control_.get()));
-  for (const std::string& said : SettleCaps(config_, overlay)) {
-    SHOAL_LOG(kWarning, "daemon", "limits", {"text", said});
+  for (const std::string& said : SettleSettings(config_, overlay)) {
+    SHOAL_LOG(kWarning, "daemon", "settings", {"text", said});
   }
   return Status::Ok();
 }

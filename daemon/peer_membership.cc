@@ -1,5 +1,6 @@
 // Which run this peer belongs to, and within which caps: invites and what was set at run time.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <utility>
@@ -13,6 +14,8 @@ namespace shoal::daemon {
 namespace {
 
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
+// A scheduler that says more is believed so much.
+constexpr std::uint64_t kQuarantineMsMax = std::uint64_t{7} * 24 * 3600 * 1000;
 
 // As the argument of `shoal join`: the invite itself or the file that holds it.
 Result<net::Invite> ReadInvite(const std::string& text) {
@@ -155,6 +158,23 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
 Result<net::CommandResult> PeerNode::Settings() const {
   SHOAL_ASSERT_ON(*control_);
   return net::CommandResult{"", SettingsJson(config_, overlay_, terms_->now_ms())};
+}
+
+// The scheduler says so of this peer, or that it is over.
+void PeerNode::OnQuarantine(const control::v1::Quarantine& told) {
+  SHOAL_ASSERT_ON(*control_);
+  quarantine_ = {};
+  if (told.left_ms() == 0) {
+    SHOAL_LOG(kInfo, "daemon", "quarantine.over", {"scheduler", invite_.scheduler.ToShort()});
+    return;
+  }
+  const auto left_ms = static_cast<std::int64_t>(std::min(told.left_ms(), kQuarantineMsMax));
+  quarantine_.until_ms = terms_->now_ms() + left_ms;
+  quarantine_.until = terms_->NameOf(quarantine_.until_ms);
+  quarantine_.kind = told.kind() == "weights" || told.kind() == "values" ? told.kind() : "other";
+  quarantine_.faults = told.faults();
+  SHOAL_LOG(kWarning, "daemon", "quarantine", {"why", quarantine_.Text()},
+            {"do", kQuarantineAdvice});
 }
 
 }  // namespace shoal::daemon

@@ -164,6 +164,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
   if (state_ != PeerState::kJoining) return;
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
+  quarantine_ = {};
   TakeMembership(welcome.membership());
   heartbeat_ = std::chrono::milliseconds(std::clamp(welcome.heartbeat_ms(), 100u, 60000u));
   const std::chrono::milliseconds told(welcome.peer_timeout_ms());
@@ -247,6 +248,7 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
   if (message.has_prepare()) return OnPrepare(message.prepare());
   if (message.has_want_artefacts()) return OnWantArtefacts(message.want_artefacts());
   if (message.has_run_status()) return OnRunStatus(message.run_status());
+  if (message.has_quarantine()) return OnQuarantine(message.quarantine());
   if (message.has_abort()) {
     if (stage_ && message.abort().generation() == generation) OnAbort(message.abort());
     return;
@@ -447,6 +449,10 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.resident_peak_bytes = ResidentPeakBytes();
   s.scheduler = connection_->report();
   s.hang = hang_;
+  if (terms_->now_ms() < quarantine_.until_ms) {
+    s.quarantine = quarantine_;
+    s.state_reasons.insert(s.state_reasons.begin(), quarantine_.Text());
+  }
   s.link_trouble = link_trouble_;
   s.names = names_;
   s.totals = past_;
@@ -465,6 +471,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.delta_store = delta_store_->stats();
   s.store_memory_limit = config_.store_memory_bytes;
   s.content_bytes = content_->bytes();
+  s.disk_free_bytes = disk_->free_bytes();
   s.samples_per_second = samples_per_second_;
   if (stage_ && stage_->prepares()) s.fetch = stage_->fetch_progress();
   if (stage_ && !stage_->prepares()) AddStage(&s);

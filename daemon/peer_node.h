@@ -128,7 +128,6 @@ class PeerNode : private SchedulerConnection::Owner,
     // It went on alone, and there is nobody who could leave the other out.
     if (state_ == PeerState::kJoining) HoldStage();
   }
-
   void OnStageHangs(const std::string& what) override;
 
   void AwaitEndOfHang();
@@ -136,6 +135,7 @@ class PeerNode : private SchedulerConnection::Owner,
   bool rests() const { return paused_ || ruled_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
   void TakeMembership(const std::string& bytes);
+  void OnQuarantine(const control::v1::Quarantine& told);
   void OnPlan(const control::v1::Plan& plan);
   void OnPrepare(const control::v1::Prepare& prepare);
   StageResources Resources();
@@ -228,6 +228,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::vector<std::string> addresses_;   // of this machine, while there is no scheduler
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
   std::string hang_;                     // what of this machine hangs; empty: nothing
+  QuarantineNotice quarantine_;
   Handover handover_ = Handover::kNone;
   std::function<void()> handed_over_;  // of kStop
   std::string run_id_, run_name_;
@@ -238,9 +239,8 @@ class PeerNode : private SchedulerConnection::Owner,
   control::v1::RunStatus run_status_;
   std::deque<std::pair<std::uint64_t, double>> losses_, held_out_;
   std::uint64_t step_ = 0;
-  double loss_ = 0;
   TimePoint last_apply_{};
-  double samples_per_second_ = 0;
+  double loss_ = 0, samples_per_second_ = 0;
   std::map<PeerId, std::string> names_;
   TrafficTotals past_;  // of ended generations
 };

@@ -100,6 +100,7 @@ void PeerNode::LookForNetwork() {
 
 void PeerNode::KeepDisk(std::uint64_t bytes_max) {
   SHOAL_ASSERT_ON(*control_);
+  disk_->LookForSpace();
   if (!disk_->Due(bytes_max)) return;
   DiskOrder order;
   order.bytes_max = bytes_max;

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <utility>
 
 #include "common/file.h"
@@ -13,23 +14,6 @@ namespace {
 
 constexpr std::uint64_t kOverlayBytesMax = 1 << 20;
 constexpr Duration kTimedMax = std::chrono::hours(24 * 366);
-
-void SettleCap(const std::string& name, BitsPerSecond configured, bool typed,
-               std::optional<BitsPerSecond>* set, SettingsOverlay* overlay,
-               std::vector<std::string>* said) {
-  if (typed && overlay->timed.erase(name) > 0) {
-    said->push_back("--" + name + " " + FormatRate(configured) + " replaces what `shoal set " +
-                    name + "=... --for` set for a time");
-  }
-  if (!*set || (*set)->value == configured.value) return;
-  const std::string earlier = name + "=" + FormatRate(**set) + " of an earlier `shoal set`";
-  if (typed) {
-    said->push_back("--" + name + " " + FormatRate(configured) + " replaces " + earlier);
-    set->reset();
-  } else {
-    said->push_back(earlier + " holds; `shoal set " + name + "=RATE` or --" + name + " changes it");
-  }
-}
 
 // {"schedule": "sat-sun all"}; false: something else.
 bool ReadTerms(const nlohmann::json& json, std::map<std::string, std::string>* terms) {
@@ -76,6 +60,28 @@ std::optional<BitsPerSecond>* CapOf(std::string_view key, SettingsOverlay* overl
   return nullptr;
 }
 
+// All keys, as the settings without `shoal set` have them.
+std::map<std::string, std::string> ConfiguredTexts(const DaemonConfig& config) {
+  std::map<std::string, std::string> texts = {{"upload", CapText(config.upload)},
+                                              {"download", CapText(config.download)}};
+  for (const auto& [key, value] : Configured(config)) texts[key] = *value;
+  return texts;
+}
+
+// What `shoal set` keeps of a key, without limit of time.
+std::optional<std::string> SetText(const std::string& name, SettingsOverlay* overlay) {
+  if (const auto* const cap = CapOf(name, overlay)) {
+    return *cap ? std::optional(CapText(**cap)) : std::nullopt;
+  }
+  const auto found = overlay->terms.find(name);
+  return found == overlay->terms.end() ? std::nullopt : std::optional(found->second);
+}
+
+void Unset(const std::string& name, SettingsOverlay* overlay) {
+  overlay->terms.erase(name);
+  if (auto* const cap = CapOf(name, overlay)) cap->reset();
+}
+
 }  // namespace
 
 Result<SettingsOverlay> WithSettings(SettingsOverlay overlay,
@@ -96,8 +102,7 @@ Result<SettingsOverlay> WithSettings(SettingsOverlay overlay,
     if (value == "default") {
       if (until_ms > 0) return InvalidArgument(key + "=default needs no --for: leave one away");
       overlay.timed.erase(key);
-      overlay.terms.erase(key);
-      if (cap != nullptr) cap->reset();
+      Unset(key, &overlay);
       continue;
     }
     SHOAL_RETURN_IF_ERROR(ApplyTerm(key, value, &scratch).WithContext(key));
@@ -160,10 +165,32 @@ std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& over
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay) {
+std::string FlagOf(std::string_view setting) {
+  std::string flag = "--" + std::string(setting);
+  std::replace(flag.begin(), flag.end(), '_', '-');
+  return flag;
+}
+
+std::vector<std::string> SettleSettings(const DaemonConfig& config, SettingsOverlay* overlay) {
   std::vector<std::string> said;
-  SettleCap("upload", config.upload, config.upload_typed, &overlay->upload, overlay, &said);
-  SettleCap("download", config.download, config.download_typed, &overlay->download, overlay, &said);
+  const std::map<std::string, std::string> configured = ConfiguredTexts(config);
+  for (const auto& [name, value] : configured) {
+    const bool typed = config.typed.contains(name);
+    const std::string flag = FlagOf(name) + " " + value;
+    if (typed && overlay->timed.erase(name) > 0) {
+      said.push_back(flag + " replaces what `shoal set " + name + "=... --for` set for a time");
+    }
+    const std::optional<std::string> set = SetText(name, overlay);
+    if (!set || *set == value) continue;
+    const std::string earlier = name + "=" + *set + " of an earlier `shoal set`";
+    if (typed) {
+      said.push_back(flag + " replaces " + earlier);
+      Unset(name, overlay);
+    } else {
+      said.push_back(earlier + " holds, not " + value + ": `shoal set " + name +
+                     "=default` ends that");
+    }
+  }
   return said;
 }
 

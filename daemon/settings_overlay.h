@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/status.h"
@@ -55,9 +56,12 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
 std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& overlay,
                          std::int64_t now_ms);
 
-// Which caps count at the start: what was typed last. A flag is newer than an earlier `shoal set`,
-// which is dropped; that in turn goes before file and environment. A line for each that gave way.
-std::vector<std::string> SettleCaps(const DaemonConfig& config, SettingsOverlay* overlay);
+// The flag of shoald for a setting, if there is one: "--on-battery" for "on_battery".
+std::string FlagOf(std::string_view setting);
+
+// What counts at the start: what was typed last. A flag is newer than an earlier `shoal set`, which
+// is dropped; that in turn goes before file and environment. A line for each that gave way.
+std::vector<std::string> SettleSettings(const DaemonConfig& config, SettingsOverlay* overlay);
 
 }  // namespace shoal::daemon
 

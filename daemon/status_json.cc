@@ -263,6 +263,17 @@ void AddHangHealth(const StatusSnapshot& snapshot, StatusList* health) {
                             "driver (dmesg), and start shoald again"));
 }
 
+void AddQuarantineHealth(const StatusSnapshot& snapshot, StatusList* health) {
+  if (snapshot.quarantine.until_ms == 0) return;
+  health->push_back(Finding("quarantine", "error", snapshot.quarantine.Text(), kQuarantineAdvice));
+}
+
+StatusValue QuarantineValues(const QuarantineNotice& quarantine) {
+  if (quarantine.until_ms == 0) return {};
+  return StatusObject{
+      {"until", quarantine.until_ms}, {"kind", quarantine.kind}, {"faults", quarantine.faults}};
+}
+
 // Whom this peer cannot reach.
 void AddConnectionHealth(const StatusSnapshot& snapshot, StatusList* health) {
   const SchedulerReport& scheduler = snapshot.scheduler;
@@ -330,6 +341,7 @@ void AddStoreTroubleHealth(const storage::DeltaStoreStats& store, StatusList* he
 StatusList HealthValues(const StatusSnapshot& snapshot) {
   StatusList health;
   AddHangHealth(snapshot, &health);
+  AddQuarantineHealth(snapshot, &health);
   AddConnectionHealth(snapshot, &health);
   AddStoreSizeHealth(snapshot, &health);
   AddStoreTroubleHealth(snapshot.delta_store, &health);
@@ -446,6 +458,7 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"limits", StatusObject{{"upBps", snapshot.upload_cap.value},
                                   {"downBps", snapshot.download_cap.value},
                                   {"peerTimeoutMs", Milliseconds(snapshot.peer_timeout)}}},
+          {"quarantine", QuarantineValues(snapshot.quarantine)},
           {"terms", StatusObject{{"reason", snapshot.terms.reason},
                                  {"until", snapshot.terms.until_ms},
                                  {"rules", snapshot.terms.rules},
@@ -456,12 +469,22 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
                                   {"upBps", snapshot.upload_pace.value}}},
           {"deltaStore", DeltaStoreValues(snapshot)},
           {"cacheBytes", snapshot.content_bytes},
+          {"diskFreeBytes",
+           snapshot.disk_free_bytes ? StatusValue(*snapshot.disk_free_bytes) : StatusValue()},
           {"usage", UsageValues(snapshot.terms.usage)},
           {"contribution", StatusObject{{"microBatches", snapshot.totals.micro_batches}}},
           {"health", HealthValues(snapshot)}};
 }
 
 }  // namespace
+
+std::string QuarantineNotice::Text() const {
+  const std::string what = kind == "weights"  ? "its weights differ from those of its group"
+                           : kind == "values" ? "losses or gradients that cannot be right"
+                                              : "its results failed checks";
+  return "in quarantine until " + until + ", without a stage: " + what + " (" +
+         std::to_string(faults) + (faults == 1 ? " time)" : " times)");
+}
 
 void AddRunner(const pipeline::RunnerStats& stats, const std::vector<net::LinkStats>& links,
                TrafficTotals* totals) {

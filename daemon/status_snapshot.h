@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/units.h"
@@ -46,6 +47,21 @@ struct TermsReport {
   std::uint64_t budget_used_bytes = 0, budget_bytes = 0;  // budget_bytes 0: there is none
   std::int64_t budget_resets_ms = 0;
   Usage usage;  // over all starts of shoald
+};
+
+// That the scheduler gives this peer no stage for a while, as its results failed checks.
+inline constexpr std::string_view kQuarantineAdvice =
+    "test this machine's memory and its GPU, undo overclocking, install the newest shoal, then "
+    "start "
+    "shoald again; once it computes right, the organiser can end it with `shoal swarm release`";
+struct QuarantineNotice {
+  std::int64_t until_ms = 0;  // since 1970; 0: it is not in quarantine
+  std::string until;          // for people
+  std::string kind;           // weights, values, other
+  std::uint32_t faults = 0;
+
+  // "in quarantine until 18:40: its weights differ (3 times)".
+  std::string Text() const;
 };
 
 struct StatusSnapshot {
@@ -95,7 +111,8 @@ struct StatusSnapshot {
   TermsReport terms;
   std::optional<GpuReading> gpu;  // none: no driver tells
   std::string hang;               // what of this machine hangs; empty: nothing
-  Duration peer_timeout{};        // of the run; its default until the scheduler told it
+  QuarantineNotice quarantine;
+  Duration peer_timeout{};  // of the run; its default until the scheduler told it
   BitsPerSecond upload_cap, download_cap;
   std::string pacing;         // auto or off
   BitsPerSecond upload_line;  // what the line was measured to take; 0: not known
@@ -103,6 +120,7 @@ struct StatusSnapshot {
   storage::DeltaStoreStats delta_store;
   std::uint64_t store_memory_limit = 0;  // of the store and of m read ahead
   std::uint64_t content_bytes = 0;
+  std::optional<std::uint64_t> disk_free_bytes;  // of the file system that holds the folder
 };
 
 // Without what the scheduler has, and what is its owner's own business: which rules and programs.

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "common/clock.h"
 #include "common/executor.h"
 #include "daemon/artefacts/disk_quota.h"
+#include "storage/files/free_space.h"
 
 namespace shoal::daemon {
 
@@ -31,9 +33,21 @@ class DiskKeeper {
   DiskKeeper(Executor* control, Executor* store, KeptStores stores)
       : control_(control),
         store_(store),
+        space_(control, store, stores.folder),
         stores_(std::move(stores)),
         lives_(std::make_shared<bool>(true)) {}
   ~DiskKeeper() { *lives_ = false; }
+
+  // Of the file system that holds the folder; none: not known yet.
+  const std::optional<std::uint64_t>& free_bytes() const {
+    SHOAL_ASSERT_ON(*control_);
+    return space_.bytes();
+  }
+  // Once a second or so.
+  void LookForSpace() {
+    SHOAL_ASSERT_ON(*control_);
+    space_.Look();
+  }
 
   // Whether to call Keep now. 0: no quota; then it is due once, where there was one.
   bool Due(std::uint64_t bytes_max) const;
@@ -49,6 +63,7 @@ class DiskKeeper {
 
   Executor* const control_;
   Executor* const store_;
+  storage::FreeSpace space_;
   const KeptStores stores_;
   const std::shared_ptr<bool> lives_;  // what is posted asks
   bool keeps_ = false;

@@ -75,10 +75,25 @@ class Etcd {
   virtual Status Revoke(std::int64_t lease, Duration timeout) = 0;
 };
 
-// "http://HOST:PORT" -> "HOST:PORT".
-Result<std::string> ParseEtcdAddress(std::string_view text);
-// `addresses` as ParseEtcdAddress takes them, 1 or more. Dials nobody yet.
-Result<std::unique_ptr<Etcd>> OpenEtcd(const std::vector<std::string>& addresses);
+struct EtcdAddress {
+  std::string host_port;  // "HOST:PORT"
+  bool tls = false;
+  bool loopback = false;  // of this machine
+};
+// "http://HOST:PORT" or "https://HOST:PORT".
+Result<EtcdAddress> ParseEtcdAddress(std::string_view text);
+
+// How etcd knows us, and we it. All may be empty.
+struct EtcdAccess {
+  std::string ca_pem;             // whose certificates etcd may show; TLS only, and needed for it
+  std::string cert_pem, key_pem;  // that we show; both or none
+  std::string user, password;     // both or none; a password goes over TLS or to this machine only
+};
+// `addresses` as ParseEtcdAddress takes them, 1 or more, all with TLS or all without. Dials nobody
+// yet. With a user each call logs in where that is needed: permission denied says that etcd takes
+// neither user nor password.
+Result<std::unique_ptr<Etcd>> OpenEtcd(const std::vector<std::string>& addresses,
+                                       const EtcdAccess& access = {});
 
 }  // namespace shoal::net
 

@@ -329,6 +329,13 @@ constexpr StatusField kFields[] = {
         "limits.peerTimeoutMs", kMilliseconds,
         "The run's network.peer_timeout, of which `shoal doctor` derives all timeouts; its default "
         "until the scheduler has told it."),
+    Object("quarantine",
+           "Why the scheduler gives this peer no stage for a while; null: it may have one.")
+        .Label("quarantine"),
+    Number("quarantine.until", kMilliseconds, "End of the quarantine, since 1970."),
+    Text("quarantine.kind", "What of this peer's results failed checks.")
+        .Values("weights; values; other"),
+    Number("quarantine.faults", kNone, "Failed checks that led to it."),
     Object("terms", "What the rules of the peer's owner allow now.").Label("terms"),
     Text("terms.reason", "Why the peer takes no stage; none: it takes one.")
         .Values("none; user; hang; schedule; budget; program; battery; gpu")
@@ -400,6 +407,9 @@ constexpr StatusField kFields[] = {
     Number("deltaStore.boundaries[].records", kNone, "Records that the step committed."),
 
     Number("cacheBytes", kBytes, "Bytes of weights and data on disk."),
+    Number("diskFreeBytes", kBytes,
+           "Free bytes of the file system that holds the peer's folder; null: not known.")
+        .Metric("shoal_disk_free_bytes"),
     Object("usage", "What taking part has cost, over all starts of shoald."),
     Number("usage.trainedMs", kMilliseconds, "Time of training, over all starts of shoald.")
         .Label("trained")

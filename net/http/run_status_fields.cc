@@ -16,6 +16,20 @@ constexpr StatusField kFields[] = {
     Number("schemaVersion", kNone, "Version of this status's fields; 2."),
     Text("program", "Program that answers: shoal-scheduler."),
     Text("version", "Version of the program.").Metric("shoal_build_info"),
+    Text("role", "Whether this scheduler leads the run.")
+        .Values("leader; standby")
+        .Metric("shoal_scheduler_role", "", "1 for the role of this scheduler."),
+
+    Object("standby", "What a scheduler that stands by says in place of the run."),
+    Text("standby.run", "Name of the run."),
+    Text("standby.leader", "Machine and port of the scheduler that leads, or why it is not known."),
+    Number("standby.leaderSeenSeconds", kSeconds,
+           "Time since etcd named a leader last; null: not yet.")
+        .Metric("shoal_standby_leader_seen_seconds"),
+    Number("standby.events", kNone, "Events of the history that are known here.")
+        .Metric("shoal_standby_events"),
+    Number("standby.missingFiles", kNone, "Files of the newest checkpoint that are not here yet.")
+        .Metric("shoal_standby_missing_files"),
 
     Object("run", "The run that this scheduler serves."),
     Text("run.id", "Id of the run, 16 hexadecimal digits."),
@@ -67,6 +81,8 @@ constexpr StatusField kFields[] = {
     Flag("members[].connected", "Whether the peer is connected."),
     Flag("members[].wantsStage", "Whether the peer takes a stage if there is one."),
     Text("members[].quarantine", "Why the peer gets no stage for a while; empty: it may have one."),
+    Number("members[].quarantineSeconds", kSeconds,
+           "Time until the quarantine ends; 0: there is none."),
     Number("members[].pipeline", kNone, "Pipeline of the peer; -1: spare."),
     Number("members[].stage", kNone, "Stage of the peer; -1: spare."),
     Number("members[].lastHeardSeconds", kSeconds, "Time since the peer's last message."),
@@ -149,6 +165,9 @@ constexpr StatusField kFields[] = {
 
     Number("contentBytes", kBytes, "Bytes of weights, data and checkpoints held.")
         .Metric("shoal_content_store_bytes"),
+    Number("diskFreeBytes", kBytes,
+           "Free bytes of the file system that holds the run's folder; null: not known.")
+        .Metric("shoal_disk_free_bytes"),
     Number("port", kNone, "Port that peers dial."),
     Text("statusAddress", "Host and port of the status page."),
     Number("uptimeSeconds", kSeconds, "Time since the scheduler was started.")

@@ -1,5 +1,8 @@
 #include "net/identity/secret_file.h"
 
+#include <sys/stat.h>
+
+#include <cerrno>
 #include <cstdint>
 #include <filesystem>
 #include <system_error>
@@ -13,6 +16,15 @@ namespace {
 constexpr std::uint64_t kFileBytesMax = 256;
 
 }  // namespace
+
+Result<std::string> ReadPrivateFile(const std::string& path, std::uint64_t bytes_max) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return FromErrno(errno, "read " + path);
+  if ((info.st_mode & 0077) != 0) {
+    return PermissionDenied(path + " can be read by other users; run: chmod 600 " + path);
+  }
+  return ReadFile(path, bytes_max);
+}
 
 Result<std::string> LoadOrCreateSecret(const std::string& path, const std::string& remedy) {
   std::error_code error;

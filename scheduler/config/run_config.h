@@ -14,6 +14,13 @@
 
 namespace shoal::scheduler {
 
+// Files with which etcd and the schedulers know each other, and the user's name.
+struct EtcdLogin {
+  std::string ca, cert, key;        // PEM; ca: of the authority of etcd's certificates, for https
+  std::string user, password_file;  // 0600, one line
+  bool operator==(const EtcdLogin&) const = default;
+};
+
 struct RunConfig {
   // [run]
   std::string name = "run";
@@ -80,6 +87,7 @@ struct RunConfig {
   // [scheduler]
   std::vector<std::string> etcd;  // where several schedulers keep the history; empty: one, RocksDB
   std::string etcd_prefix = "shoal/run";
+  EtcdLogin etcd_login;
   bool standing_invite = true;
   // Results of a peer within an hour that fail a check, then it is in quarantine; 0: never.
   std::uint32_t quarantine_after = 3;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <tuple>
 
 #include "model/families/adapter_config.h"
 #include "net/base/host_port.h"
@@ -179,8 +180,19 @@ void AddStoreKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
 
 void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   keys->push_back({"scheduler", "etcd", &c->etcd, 0, 0, "",
-                   "addresses of etcd, like http://10.0.0.1:2379, which keeps the history of "
+                   "addresses of etcd, like https://10.0.0.1:2379, which keeps the history of "
                    "several schedulers, one of which leads; empty: one scheduler, with its own"});
+  const std::tuple<const char*, std::string*, const char*> logins[] = {
+      {"etcd_ca", &c->etcd_login.ca, "file with the certificate of etcd's authority, for https"},
+      {"etcd_cert", &c->etcd_login.cert,
+       "file with the certificate that etcd asks of us; or empty"},
+      {"etcd_key", &c->etcd_login.key, "file with its key, which no other user can read"},
+      {"etcd_user", &c->etcd_login.user, "of etcd, where it asks for a password; or empty"},
+      {"etcd_password_file", &c->etcd_login.password_file,
+       "file with the password, which no other user can read"}};
+  for (const auto& [name, target, help] : logins) {
+    keys->push_back({"scheduler", name, target, 0, 0, "", help});
+  }
   keys->push_back({"scheduler", "prefix", &c->etcd_prefix, 0, 0, "",
                    "of the run's keys in etcd; no two runs may have the same"});
   keys->push_back({"scheduler", "standing_invite", &c->standing_invite, 0, 0, "",
@@ -191,15 +203,41 @@ void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
                    "have failed a check; 0: never"});
 }
 
+Status CheckEtcd(const RunConfig& c) {
+  const EtcdLogin& login = c.etcd_login;
+  for (const std::string& text : c.etcd) {
+    const auto parsed = net::ParseEtcdAddress(text);
+    if (!parsed.ok()) return parsed.status().WithContext("[scheduler] etcd");
+    const net::EtcdAddress& address = *parsed;
+    if (address.tls && login.ca.empty()) {
+      return InvalidArgument("[scheduler] etcd_ca is missing: which certificates " + text +
+                             " may show");
+    }
+    if (!address.tls && !(login.ca + login.cert + login.key).empty()) {
+      return InvalidArgument("[scheduler] etcd_ca, etcd_cert and etcd_key need https://, not " +
+                             text);
+    }
+    if (!address.tls && !address.loopback && !login.user.empty()) {
+      return InvalidArgument("[scheduler] etcd_user: whoever is on the way to " + text +
+                             " could read the password; write https://");
+    }
+  }
+  if (login.cert.empty() != login.key.empty()) {
+    return InvalidArgument("[scheduler] etcd_cert and etcd_key belong together");
+  }
+  if (login.user.empty() != login.password_file.empty()) {
+    return InvalidArgument("[scheduler] etcd_user and etcd_password_file belong together");
+  }
+  return Status::Ok();
+}
+
 // All schedulers have the same file, so it must say where peers find each of them.
 Status CheckSchedulers(const RunConfig& c) {
   if (c.etcd.empty()) return Status::Ok();
   if (c.etcd.size() > net::kEtcdAddressesMax) {
     return InvalidArgument("[scheduler] etcd has more than 16 addresses");
   }
-  for (const std::string& address : c.etcd) {
-    SHOAL_RETURN_IF_ERROR(net::ParseEtcdAddress(address).status().WithContext("[scheduler] etcd"));
-  }
+  SHOAL_RETURN_IF_ERROR(CheckEtcd(c));
   const std::string& prefix = c.etcd_prefix;
   const bool right = std::all_of(prefix.begin(), prefix.end(), [](unsigned char one) {
     return std::isalnum(one) != 0 || one == '_' || one == '.' || one == '-' || one == '/';

@@ -281,6 +281,10 @@ Result<RunConfig> ReadRunConfig(const std::string& path) {
   Resolve(path, &config.model);
   Resolve(path, &config.data);
   Resolve(path, &config.directory);
+  EtcdLogin& login = config.etcd_login;
+  for (std::string* file : {&login.ca, &login.cert, &login.key, &login.password_file}) {
+    if (!file->empty()) Resolve(path, file);
+  }
   for (std::string& log : config.log_to) {
     SHOAL_ASSIGN_OR_RETURN(LogTarget target, ParseLogTarget(log));
     Resolve(path, &target.path);

@@ -51,6 +51,8 @@ std::string MembersJson(const InviteBook& book, const RunView& view, std::uint64
   for (const MemberView& member : view.members) here[member.peer] = &member;
   std::map<InviteId, std::string> names;
   for (const InviteBook::Invite& invite : book.Invites()) names[invite.key.id()] = invite.name;
+  std::map<PeerId, const QuarantineView*> terms;
+  for (const QuarantineView& term : view.quarantines) terms[term.peer] = &term;
   Json members = Json::array();
   for (const auto& [peer, member] : book.members()) {
     const auto found = here.find(peer);
@@ -61,18 +63,21 @@ std::string MembersJson(const InviteBook& book, const RunView& view, std::uint64
       const auto ago = static_cast<std::uint64_t>(1e3 * now->last_heard_s);
       if (ago < now_ms) seen = std::max(seen, now_ms - ago);
     }
-    members.push_back(
-        {{"peer", peer.ToHex()},
-         {"name", connected ? now->name : member.name},
-         {"invite", member.invite.ToHex()},
-         {"inviteName", names[member.invite]},
-         {"sinceUnixMs", OrNull(member.since_ms)},
-         {"lastSeenUnixMs", OrNull(seen)},
-         {"state", member.kicked ? "kicked"
-                   : connected   ? now->state
-                                 : "gone"},
-         {"connected", connected},
-         {"reason", member.kicked || now == nullptr ? member.reason : now->quarantine}});
+    const auto term = terms.find(peer);
+    const bool held = !member.kicked && term != terms.end();
+    const auto left_ms = held ? static_cast<std::uint64_t>(1e3 * term->second->left_s) : 0;
+    members.push_back({{"peer", peer.ToHex()},
+                       {"name", connected ? now->name : member.name},
+                       {"invite", member.invite.ToHex()},
+                       {"inviteName", names[member.invite]},
+                       {"sinceUnixMs", OrNull(member.since_ms)},
+                       {"lastSeenUnixMs", OrNull(seen)},
+                       {"state", member.kicked ? "kicked"
+                                 : connected   ? now->state
+                                               : "gone"},
+                       {"connected", connected},
+                       {"reason", held ? term->second->cause : member.reason},
+                       {"quarantineUntilUnixMs", held ? Json(now_ms + left_ms) : Json()}});
   }
   return Text({{"schemaVersion", 1}, {"members", std::move(members)}});
 }

@@ -51,8 +51,14 @@ std::string Candidate::leader() const {
   return leader_;
 }
 
-void Candidate::SetLeader(const std::string& text) {
+std::optional<TimePoint> Candidate::leader_seen() const {
   MutexLock lock(mutex_);
+  return leader_seen_;
+}
+
+void Candidate::SetLeader(const std::string& text, std::optional<TimePoint> seen) {
+  MutexLock lock(mutex_);
+  if (seen) leader_seen_ = seen;
   leader_ = CleanText(text, kNameBytesMax);
 }
 
@@ -112,7 +118,7 @@ void Candidate::Look(TimePoint) {
     return election_.On(ElectionInput::kFailed, now);
   }
   if (page->entries.empty()) return election_.On(ElectionInput::kVacant, now);
-  SetLeader(page->entries[0].value);
+  SetLeader(page->entries[0].value, now);
   election_.On(ElectionInput::kLedByOther, now);
 }
 
@@ -145,7 +151,7 @@ void Candidate::Claim() {
   const auto& there = outcome->found[0];
   if (!there) return election_.On(ElectionInput::kFailed, now);
   if (there->lease != lease_) {
-    SetLeader(there->value);
+    SetLeader(there->value, now);
     return election_.On(ElectionInput::kLedByOther, now);
   }
   term_ = there->create_revision;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "common/executor.h"
@@ -33,6 +34,8 @@ class Candidate {
   std::int64_t term() const { return term_; }
   // What the leader's key says, or why nobody knows; for people. Thread: any.
   std::string leader() const;
+  // When etcd last named a leader, by our own clock; none: it has not yet. Thread: any.
+  std::optional<TimePoint> leader_seen() const;
 
  private:
   void Turn();
@@ -41,7 +44,7 @@ class Candidate {
   void Grant(TimePoint sent);
   void Claim();
   void Renew(TimePoint sent);
-  void SetLeader(const std::string& text);
+  void SetLeader(const std::string& text, std::optional<TimePoint> seen = {});
   void DropLease();
 
   const std::shared_ptr<net::Etcd> etcd_;
@@ -53,6 +56,7 @@ class Candidate {
   std::atomic<bool> lost_ = false, stopping_ = false;
   mutable Mutex mutex_;
   std::string leader_ SHOAL_GUARDED_BY(mutex_);
+  std::optional<TimePoint> leader_seen_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<Executor> thread_;  // last
 };
 

@@ -87,6 +87,9 @@ class RunHistory {
   static Status On(const MemberJoined&) { return Status::Ok(); }
   static Status On(const MemberKicked&) { return Status::Ok(); }
   static Status On(const MemberTakenBack&) { return Status::Ok(); }
+  // What the quarantine keeps.
+  static Status On(const MemberFault&) { return Status::Ok(); }
+  static Status On(const MemberPardoned&) { return Status::Ok(); }
   Status On(const PlanMade& event);
   Status On(const PipelinesCount& event);
   Status On(const LossesKnown& event);

@@ -112,6 +112,15 @@ Json ToJson(const MemberKicked& e) {
   return {{"type", "kicked"}, {"peer", e.peer.ToHex()}, {"reason", e.reason}};
 }
 Json ToJson(const MemberTakenBack& e) { return {{"type", "taken_back"}, {"peer", e.peer.ToHex()}}; }
+Json ToJson(const MemberFault& e) {
+  Json json = {{"type", "fault"},
+               {"peer", e.peer.ToHex()},
+               {"kind", FaultKindName(e.kind)},
+               {"cause", e.cause}};
+  if (e.quarantine_ms > 0) json["quarantine_ms"] = e.quarantine_ms;
+  return json;
+}
+Json ToJson(const MemberPardoned& e) { return {{"type", "pardoned"}, {"peer", e.peer.ToHex()}}; }
 
 Result<StoredEvent> CheckpointFrom(const Json& json) {
   CheckpointMade made;
@@ -192,6 +201,23 @@ Result<StoredEvent> CountingFrom(const Json& json) {
   return StoredEvent(std::move(count));
 }
 
+// Of a member's faults.
+Result<StoredEvent> ConductFrom(const std::string& type, const Json& json) {
+  SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(json.at("peer").get<std::string>()));
+  if (type == "pardoned") return StoredEvent(MemberPardoned{peer});
+  MemberFault fault{peer, FaultKind::kWeights, json.at("cause").get<std::string>()};
+  const std::string kind = json.at("kind").get<std::string>();
+  if (kind == FaultKindName(FaultKind::kValues)) {
+    fault.kind = FaultKind::kValues;
+  } else if (kind != FaultKindName(FaultKind::kWeights)) {
+    return DataLoss("unknown kind of fault '" + kind + "'");
+  }
+  if (json.contains("quarantine_ms")) {
+    fault.quarantine_ms = WholeNumber<std::uint64_t>(json.at("quarantine_ms"));
+  }
+  return StoredEvent(std::move(fault));
+}
+
 // What is about invites and members' keys; not found: another type.
 Result<StoredEvent> AdmissionFrom(const std::string& type, const Json& json) {
   const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
@@ -206,6 +232,7 @@ Result<StoredEvent> AdmissionFrom(const std::string& type, const Json& json) {
     SHOAL_ASSIGN_OR_RETURN(const InviteId invite, InviteId::FromHex(text("invite")));
     return StoredEvent(InviteRevoked{invite});
   }
+  if (type == "fault" || type == "pardoned") return ConductFrom(type, json);
   if (type != "joined" && type != "kicked" && type != "taken_back") {
     return NotFound("unknown event type '" + type + "'");
   }
@@ -257,6 +284,10 @@ Result<StoredEvent> FromJson(const Json& json) {
 }
 
 }  // namespace
+
+std::string_view FaultKindName(FaultKind kind) {
+  return kind == FaultKind::kWeights ? "weights" : "values";
+}
 
 std::string EncodeEvent(const StoredEvent& event) {
   const Json json = std::visit([](const auto& e) { return ToJson(e); }, event);

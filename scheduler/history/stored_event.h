@@ -136,12 +136,31 @@ struct MemberKicked {
 struct MemberTakenBack {
   PeerId peer;
 };
+// What of a member's results failed a check.
+enum class FaultKind : std::uint8_t {
+  kWeights,  // its weights differ from those of its group
+  kValues,   // a loss or norm that cannot be right
+};
+std::string_view FaultKindName(FaultKind kind);
+// A result of a member failed a check. Not 0: that was one too many, and it is in quarantine for so
+// long from then on.
+struct MemberFault {
+  PeerId peer;
+  FaultKind kind = FaultKind::kWeights;
+  std::string cause;  // for people
+  std::uint64_t quarantine_ms = 0;
+};
+// The organiser ended a member's quarantine.
+struct MemberPardoned {
+  PeerId peer;
+};
 
-using StoredEvent = std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame,
-                                 MemberGone, PlanMade, PipelinesCount, GenerationEnded, LossesKnown,
-                                 HeldOutMeasured, StepSkipped, CheckpointMade, RunHeld, RunReleased,
-                                 RunFinished, RunRestored, GenerationGoesOn, InviteMade,
-                                 InviteRevoked, MemberJoined, MemberKicked, MemberTakenBack>;
+using StoredEvent =
+    std::variant<RunBegan, SampleOrder, RunStarted, SchedulerStarted, MemberCame, MemberGone,
+                 PlanMade, PipelinesCount, GenerationEnded, LossesKnown, HeldOutMeasured,
+                 StepSkipped, CheckpointMade, RunHeld, RunReleased, RunFinished, RunRestored,
+                 GenerationGoesOn, InviteMade, InviteRevoked, MemberJoined, MemberKicked,
+                 MemberTakenBack, MemberFault, MemberPardoned>;
 
 std::string EncodeEvent(const StoredEvent& event);
 // Data loss: not an event of this format.

@@ -109,7 +109,8 @@ Status Restore::ReadConfig(const StoredRun& run) {
   config_.store_endpoint = request_.endpoint;
   config_.store_region = request_.region;
   config_.store_plain_http = request_.plain_http;
-  config_.etcd.clear();    // the history is in the folder
+  config_.etcd.clear();  // the history is in the folder
+  config_.etcd_login = {};
   config_.log_to.clear();  // paths of the other machine
   return Status::Ok();
 }

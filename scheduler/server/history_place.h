@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "common/status.h"
+#include "scheduler/config/run_config.h"
 
 namespace shoal::scheduler {
 
 struct HistoryPlace {
   std::vector<std::string> etcd;  // empty: the history is in the folder
   std::string prefix;
+  EtcdLogin login = {};
 };
 
 Status WriteHistoryPlace(const std::string& directory, const HistoryPlace& place);

@@ -15,6 +15,7 @@
 #include "scheduler/door/join_secret.h"
 #include "scheduler/election/etcd_event_log.h"
 #include "scheduler/election/etcd_keys.h"
+#include "scheduler/server/etcd_access.h"
 #include "scheduler/server/history_place.h"
 
 namespace shoal::scheduler {
@@ -81,7 +82,8 @@ Status ReplicatedServer::Join() {
   }
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(given_.directory));
   SHOAL_ASSIGN_OR_RETURN(join_secret_, LoadOrCreateJoinSecret(given_.directory));
-  SHOAL_ASSIGN_OR_RETURN(etcd_, net::OpenEtcd(given_.etcd));
+  SHOAL_ASSIGN_OR_RETURN(const net::EtcdAccess access, ReadEtcdAccess(given_.etcd_login));
+  SHOAL_ASSIGN_OR_RETURN(etcd_, net::OpenEtcd(given_.etcd, access));
   const std::string both = identity_->id.ToHex() + join_secret_;
   net::EtcdCommit commit;
   commit.key = SwarmKey(given_.etcd_prefix);
@@ -95,7 +97,7 @@ Status ReplicatedServer::Join() {
         "join_secret from the folder of one that runs into " +
         given_.directory + "; or give another run another [scheduler] prefix");
   }
-  return WriteHistoryPlace(given_.directory, {given_.etcd, given_.etcd_prefix});
+  return WriteHistoryPlace(given_.directory, {given_.etcd, given_.etcd_prefix, given_.etcd_login});
 }
 
 Status ReplicatedServer::StandBy() {
@@ -113,6 +115,9 @@ Status ReplicatedServer::StandBy() {
   parts.initial = artefacts_.initial;
   parts.content = content_.get();
   parts.leader = [this] { return candidate_ ? candidate_->leader() : "not known yet"; };
+  parts.leader_seen = [this] {
+    return candidate_ ? candidate_->leader_seen() : std::optional<TimePoint>();
+  };
   parts.on_stop = [this] { thread_->Post("replicated.order", [this] { End(Status::Ok()); }); };
   standby_ = std::make_unique<Standby>(config_, thread_.get(), std::move(parts));
   SHOAL_RETURN_IF_ERROR(standby_->Open());

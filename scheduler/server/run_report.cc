@@ -12,6 +12,7 @@
 #include "scheduler/election/etcd_event_log.h"
 #include "scheduler/history/run_audit.h"
 #include "scheduler/history/run_timeline.h"
+#include "scheduler/server/etcd_access.h"
 #include "scheduler/server/history_place.h"
 #include "storage/checkpoints/event_log.h"
 
@@ -213,7 +214,8 @@ Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
   if (place.etcd.empty()) {
     status = storage::ReadRocksEventLog(directory + "/events", take);
   } else {
-    SHOAL_ASSIGN_OR_RETURN(const auto etcd, net::OpenEtcd(place.etcd));
+    SHOAL_ASSIGN_OR_RETURN(const net::EtcdAccess access, ReadEtcdAccess(place.login));
+    SHOAL_ASSIGN_OR_RETURN(const auto etcd, net::OpenEtcd(place.etcd, access));
     status = ReadEtcdEventLog(etcd.get(), place.prefix, 1, kEtcdReadTimeout, take)
                  .WithContext("the history of this run is in etcd, " + place.etcd.front() +
                               ", below " + place.prefix);

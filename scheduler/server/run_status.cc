@@ -72,6 +72,7 @@ StatusList MembersValues(const RunView& view) {
                                    {"connected", member.connected},
                                    {"wantsStage", member.wants_stage},
                                    {"quarantine", member.quarantine},
+                                   {"quarantineSeconds", member.quarantine_s},
                                    {"pipeline", member.pipeline},
                                    {"stage", member.stage},
                                    {"lastHeardSeconds", member.last_heard_s},
@@ -147,6 +148,21 @@ StatusObject StoreValues(const MirrorView& mirror) {
           {"lastFailure", mirror.last_failure}};
 }
 
+StatusObject StandbyValues(const StandbyView& view) {
+  return {{"schemaVersion", 2},
+          {"program", "shoal-scheduler"},
+          {"version", kVersion},
+          {"role", "standby"},
+          {"standby",
+           StatusObject{{"run", view.run},
+                        {"leader", view.leader},
+                        {"leaderSeenSeconds",
+                         view.leader_seen_s ? StatusValue(*view.leader_seen_s) : StatusValue()},
+                        {"events", view.events},
+                        {"missingFiles", view.missing_files}}},
+          {"uptimeSeconds", view.uptime_s}};
+}
+
 // What does not grow with run and members. Its names, order and metrics, and those of the rest,
 // are those of net/http/run_status_fields.cc.
 StatusObject SummaryValues(const RunConfig& config, const RunView& view, const ServerView& server) {
@@ -154,6 +170,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
   return {{"schemaVersion", 2},
           {"program", "shoal-scheduler"},
           {"version", kVersion},
+          {"role", "leader"},
           {"run", RunValues(config, view)},
           {"pipelines", config.pipelines},
           {"peersNeeded", std::uint64_t{config.stages} * config.pipelines},
@@ -170,6 +187,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
                                    {"artefactSentBytes", control.artefact_sent_bytes},
                                    {"artefactReceivedBytes", control.artefact_received_bytes}}},
           {"contentBytes", server.content_bytes},
+          {"diskFreeBytes", OrNull(server.disk_free_bytes)},
           {"port", server.peer_port},
           {"statusAddress", server.status_address},
           {"uptimeSeconds", server.uptime_s}};
@@ -215,6 +233,16 @@ std::string MetricsText(const RunConfig& config, const RunView& view, const Serv
   net::MetricFamilies metrics;
   net::AddMetrics(net::RunStatusTree(), SummaryValues(config, view, server), &metrics);
   AddPeerMetrics(config, view, &metrics);
+  return metrics.Text();
+}
+
+std::string StandbyJson(const StandbyView& view) {
+  return net::StatusText(net::RunStatusTree(), StandbyValues(view));
+}
+
+std::string StandbyMetrics(const StandbyView& view) {
+  net::MetricFamilies metrics;
+  net::AddMetrics(net::RunStatusTree(), StandbyValues(view), &metrics);
   return metrics.Text();
 }
 

@@ -4,6 +4,8 @@
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_STATUS_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_STATUS_H_
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "dataset/prepared_data.h"
@@ -21,11 +23,23 @@ struct ServerView {
   std::string status_address;   // host:port of the status page
   net::ControlStats control;
   std::uint64_t content_bytes = 0;
+  std::optional<std::uint64_t> disk_free_bytes;  // beside the run's folder; none: not known
   MirrorView mirror;
   TrackerView logs;
   double uptime_s = 0;
 };
 
+// Of a scheduler that stands by.
+struct StandbyView {
+  std::string run, leader;              // name; machine and port, or why it is not known
+  std::optional<double> leader_seen_s;  // ago
+  std::uint64_t events = 0;             // of the history, known here
+  std::uint64_t missing_files = 0;      // of the newest checkpoint
+  double uptime_s = 0;                  // since it stands by
+};
+
+std::string StandbyJson(const StandbyView& view);
+std::string StandbyMetrics(const StandbyView& view);
 std::string StatusJson(const RunConfig& config, const RunView& view, const ServerView& server);
 std::string MetricsText(const RunConfig& config, const RunView& view, const ServerView& server);
 // MODEL_CARD.md of an export: where the weights come from.

@@ -43,6 +43,15 @@ Status CannotListen(const char* key, const Status& status) {
   return Status(StatusCode::kUnavailable, std::string(key) + ": " + status.message());
 }
 
+// An event's time by the steady clock. One that the wall clock, set back since, puts into the
+// future came just now; set forward, it lets what lasts end early.
+TimePoint CameAt(const TimedEvent& timed, std::uint64_t wall_ms, TimePoint now) {
+  constexpr std::uint64_t kLongAgoMs = std::uint64_t{365} * 24 * 3600 * 1000;
+  const std::uint64_t at_ms = timed.at_ms.value_or(0);
+  const std::uint64_t age_ms = at_ms > wall_ms ? 0 : std::min(wall_ms - at_ms, kLongAgoMs);
+  return now - std::chrono::milliseconds(age_ms);
+}
+
 }  // namespace
 
 SchedulerServer::SchedulerServer(const RunConfig& config, std::function<void(Status)> on_stop)
@@ -155,11 +164,15 @@ Status SchedulerServer::CheckHistory(std::uint64_t events) const {
 
 Status SchedulerServer::Replay() {
   std::uint64_t events = 0;
+  const std::uint64_t wall_ms = UnixMilliseconds();
+  const TimePoint now = SystemClock().Now();
   SHOAL_RETURN_IF_ERROR(disk_->log().Replay([&](std::uint64_t number, std::string_view event) {
     events = number;
-    Status restored = state_->Restore(event).WithContext("event " + std::to_string(number));
+    const auto timed = DecodeTimedEvent(event);
+    const TimePoint at = timed.ok() ? CameAt(*timed, wall_ms, now) : now;
+    Status restored = state_->Restore(event, at).WithContext("event " + std::to_string(number));
     if (!restored.ok()) return restored;
-    if (const auto timed = DecodeTimedEvent(event); timed.ok()) {
+    if (timed.ok()) {
       door_->Apply(*timed);
       timeline_->Add(*timed);
     }
@@ -225,6 +238,7 @@ Status SchedulerServer::Listen() {
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
+  space_ = std::make_unique<storage::FreeSpace>(control_.get(), store_.get(), config_.directory);
   SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();
   SHOAL_RETURN_IF_ERROR(ListenForPeers());

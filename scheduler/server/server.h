@@ -39,6 +39,7 @@
 #include "scheduler/tracking/run_tracker.h"
 #include "storage/checkpoints/event_log.h"
 #include "storage/files/content_store.h"
+#include "storage/files/free_space.h"
 
 namespace shoal::scheduler {
 
@@ -181,11 +182,12 @@ class SchedulerServer {
   // Connections whose hello was accepted: whose peers may fetch.
   std::map<net::ConnectionId, PeerId> admitted_ SHOAL_GUARDED_BY(members_mutex_);
 
-  std::unique_ptr<RunStore> disk_;         // store
-  std::unique_ptr<SwarmState> state_;      // control
-  std::unique_ptr<RunTracker> tracker_;    // control; null: there are no logs
-  std::unique_ptr<RunTimeline> timeline_;  // control
-  std::unique_ptr<RunActivity> activity_;  // control
+  std::unique_ptr<RunStore> disk_;             // store
+  std::unique_ptr<SwarmState> state_;          // control
+  std::unique_ptr<RunTracker> tracker_;        // control; null: there are no logs
+  std::unique_ptr<storage::FreeSpace> space_;  // control
+  std::unique_ptr<RunTimeline> timeline_;      // control
+  std::unique_ptr<RunActivity> activity_;      // control
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
   std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store

@@ -225,12 +225,11 @@ void SchedulerServer::Release(const Arguments& arguments,
   if (!found.ok()) return reply(found.status());
   const std::string label = "member " + found->ToShort();
   const RunView view = state_->View(SystemClock().Now());
-  const bool held = std::ranges::any_of(view.members, [&](const MemberView& member) {
-    return member.peer == *found && !member.quarantine.empty();
-  });
+  const bool held = std::ranges::any_of(
+      view.quarantines, [&](const QuarantineView& term) { return term.peer == *found; });
   if (!held) return reply(FailedPrecondition(label + " is not in quarantine"));
   Feed(PeerReleased{*found});
-  reply(net::CommandResult{label + " may have a stage again", ""});
+  ReplyStored({label + " may have a stage again", ""}, reply);
 }
 
 void SchedulerServer::KickOne(const PeerId& peer, const std::string& reason) {

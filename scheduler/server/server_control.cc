@@ -169,6 +169,7 @@ void SchedulerServer::TickAgain() {
   Feed(Tick{});
   Renew();
   TickTrackers();
+  space_->Look();
   control_->PostAfter("server.tick", kTick, [this] { TickAgain(); });
 }
 
@@ -179,6 +180,7 @@ ServerView SchedulerServer::MakeServerView() const {
   if (http_) view.status_address = http_->address();
   view.peer_port = peers_ ? peers_->port() : std::uint16_t{0};
   view.content_bytes = disk_->bytes();
+  view.disk_free_bytes = space_->bytes();
   if (mirror_) view.mirror = mirror_->view();
   if (tracker_) view.logs = tracker_->view();
   view.uptime_s = std::chrono::duration<double>(SystemClock().Now() - started_).count();

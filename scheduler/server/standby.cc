@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <span>
 #include <system_error>
 #include <utility>
 #include <variant>
 
-#include <nlohmann/json.hpp>
-
 #include "common/file.h"
 #include "common/log.h"
+#include "common/units.h"
 #include "net/base/host_port.h"
 #include "scheduler/election/etcd_event_log.h"
 #include "scheduler/history/stored_event.h"
@@ -32,7 +32,8 @@ Standby::Standby(const RunConfig& config, Executor* executor, Parts parts)
     : config_(config),
       executor_(executor),
       parts_(std::move(parts)),
-      unlimited_(std::make_shared<net::RateLimiter>(&SystemClock())) {}
+      unlimited_(std::make_shared<net::RateLimiter>(&SystemClock())),
+      opened_(SystemClock().Now()) {}
 
 Standby::~Standby() {
   SHOAL_ASSERT_ON(*executor_);
@@ -45,7 +46,9 @@ Standby::~Standby() {
 Status Standby::Open() {
   SHOAL_ASSERT_ON(*executor_);
   net::LocalHandlers local;
-  local.on_status = [this](const std::function<void(std::string)>& reply) { reply(StatusJson()); };
+  local.on_status = [this](const std::function<void(std::string)>& reply) {
+    reply(StandbyJson(View()));
+  };
   local.on_command = [this](const std::string& name, const std::map<std::string, std::string>&,
                             const std::function<void(Result<net::CommandResult>)>& reply) {
     if (name != "stop") {
@@ -69,23 +72,45 @@ Status Standby::Open() {
   return WriteFileAtomic(config_.directory + "/status.addr", http_->address() + "\n");
 }
 
-std::string Standby::StatusJson() const {
-  nlohmann::ordered_json json = {{"schemaVersion", 2},
-                                 {"standby",
-                                  {{"run", config_.name},
-                                   {"leader", parts_.leader()},
-                                   {"events", next_event_ - 1},
-                                   {"missingFiles", missing_.size()}}}};
-  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+StandbyView Standby::View() const {
+  SHOAL_ASSERT_ON(*executor_);
+  const TimePoint now = SystemClock().Now();
+  const auto seconds = [now](TimePoint since) {
+    return std::chrono::duration<double>(now - since).count();
+  };
+  StandbyView view;
+  view.run = config_.name;
+  view.leader = parts_.leader();
+  if (const auto seen = parts_.leader_seen()) view.leader_seen_s = seconds(*seen);
+  view.events = next_event_ - 1;
+  view.missing_files = missing_.size();
+  view.uptime_s = seconds(opened_);
+  return view;
+}
+
+std::string Standby::Page() const {
+  const StandbyView view = View();
+  std::string text = "run " + view.run + ", standby: the leader is " + view.leader;
+  if (view.leader_seen_s) {
+    text += ", seen " +
+            FormatDuration(std::chrono::milliseconds(std::llround(1e3 * *view.leader_seen_s))) +
+            " ago";
+  }
+  return text + "\n" + std::to_string(view.events) + " events of the history are here, " +
+         std::to_string(view.missing_files) +
+         " files of the newest checkpoint are missing\n"
+         "see /api/v1/status (JSON) and /metrics (Prometheus)\n";
 }
 
 net::HttpResponse Standby::Serve(const std::string& path) const {
   SHOAL_ASSERT_ON(*executor_);
-  if (path == "/api/v1/status") return {200, kJsonType, StatusJson()};
+  if (path == "/api/v1/status") return {200, kJsonType, StandbyJson(View())};
   if (path == "/healthz" || path == "/readyz") return {200, kTextType, "ok\n"};
-  if (path == "/metrics") return {200, "text/plain; version=0.0.4; charset=utf-8", ""};
+  if (path == "/metrics") {
+    return {200, "text/plain; version=0.0.4; charset=utf-8", StandbyMetrics(View())};
+  }
   if (path != "/") return {404, kTextType, "not found\n"};
-  return {200, kTextType, "standby; leader is " + parts_.leader() + "\n"};
+  return {200, kTextType, Page()};
 }
 
 Status Standby::ReadNews() {

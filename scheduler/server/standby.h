@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@
 #include "proto/control.pb.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/artefact_map.h"
+#include "scheduler/server/run_status.h"
 #include "storage/files/content_store.h"
 
 namespace shoal::scheduler {
@@ -39,7 +41,8 @@ class Standby {
     ArtefactMap initial;  // of the fresh model; kept
     storage::ContentStore* content = nullptr;
     std::function<std::string()> leader;  // for people
-    std::function<void()> on_stop;        // somebody ordered this scheduler to end
+    std::function<std::optional<TimePoint>()> leader_seen;
+    std::function<void()> on_stop;  // somebody ordered this scheduler to end
   };
   Standby(const RunConfig& config, Executor* executor, Parts parts);
   ~Standby();
@@ -50,7 +53,8 @@ class Standby {
   void Look();
 
  private:
-  std::string StatusJson() const;
+  StandbyView View() const;
+  std::string Page() const;
   net::HttpResponse Serve(const std::string& path) const;
   Status ReadNews();
   void Dial();
@@ -62,6 +66,7 @@ class Standby {
   Executor* const executor_;
   const Parts parts_;
   const std::shared_ptr<net::RateLimiter> unlimited_;
+  const TimePoint opened_;
   std::uint64_t next_event_ = 1;
   std::vector<control::v1::ArtefactRef> checkpoint_;  // the newest complete one's files
   std::deque<control::v1::ArtefactRef> missing_;      // of these

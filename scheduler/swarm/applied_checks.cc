@@ -91,7 +91,7 @@ std::string AppliedChecks::AddFaults(std::uint32_t stage, const WeightVerdict& v
   for (const std::uint32_t pipeline : verdict.differing) {
     const Member* const member = plan_.At(pipeline, stage);
     if (member == nullptr) continue;
-    const std::string quarantined = faults_.AddFault(*member, cause);
+    const std::string quarantined = faults_.AddFault(*member, FaultKind::kWeights, cause);
     if (!quarantined.empty()) repairs_.erase(member->peer);  // what it did is answered
     all += quarantined;
   }

@@ -10,12 +10,13 @@
 
 namespace shoal::scheduler {
 
-MemberFaults::MemberFaults(const RunConfig& config, Members* members, const RunHistory& history,
-                           const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle)
+MemberFaults::MemberFaults(const RunConfig& config, Members* members, RunJournal* journal,
+                           SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction)
     : timeouts_(TimeoutsOf(config.peer_timeout)),
       members_(*members),
-      history_(history),
-      reaction_(reaction),
+      journal_(*journal),
+      history_(journal->history()),
+      reaction_(*reaction),
       plan_(*plan),
       lifecycle_(*lifecycle),
       quarantine_(config.quarantine_after) {}
@@ -56,14 +57,18 @@ void MemberFaults::Replace(const Member& member, const std::string& cause) {
   plan_.GiveUpPosition(member);
 }
 
-void MemberFaults::Misbehaved(const Member& member, const std::string& cause) {
-  Replace(member, cause + AddFault(member, cause));
+void MemberFaults::Misbehaved(const Member& member, FaultKind kind, const std::string& cause) {
+  Replace(member, cause + AddFault(member, kind, cause));
 }
 
-std::string MemberFaults::AddFault(const Member& member, const std::string& cause) {
-  const auto lasts = quarantine_.Add(member.peer, cause, reaction_.now());
+std::string MemberFaults::AddFault(const Member& member, FaultKind kind, const std::string& cause) {
+  const auto lasts = quarantine_.Add(member.peer, kind, cause, reaction_.now());
+  const auto ms =
+      static_cast<std::uint64_t>(lasts.value_or(Duration{}) / std::chrono::milliseconds(1));
+  journal_.Store(MemberFault{member.peer, kind, cause, ms});
   if (!lasts) return "";
   Mark(members_.Find(member.peer));
+  TellQuarantine(member);
   SHOAL_LOG(kWarning, "scheduler", "member.quarantined", {"peer", member.LabelWithPosition()},
             {"cause", cause}, {"minutes", *lasts / std::chrono::minutes(1)});
   return "; it is in quarantine for " + FormatDuration(*lasts) +
@@ -72,7 +77,22 @@ std::string MemberFaults::AddFault(const Member& member, const std::string& caus
 
 void MemberFaults::Mark(Member* member) {
   if (member == nullptr) return;
-  member->quarantine = quarantine_.ReasonOf(member->peer, reaction_.now());
+  const auto term = quarantine_.TermOf(member->peer, reaction_.now());
+  member->quarantine = term ? term->cause : "";
+}
+
+// What was compared with what stays with the organiser: a liar learns nothing for the next time.
+void MemberFaults::TellQuarantine(const Member& member) {
+  if (!member.connected) return;
+  control::v1::SchedulerMessage message;
+  control::v1::Quarantine* const told = message.mutable_quarantine();
+  if (const auto term = quarantine_.TermOf(member.peer, reaction_.now())) {
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(term->left);
+    told->set_left_ms(static_cast<std::uint64_t>(ms.count()));
+    told->set_kind(std::string(FaultKindName(term->kind)));
+    told->set_faults(term->faults);
+  }
+  reaction_.Send(member, std::move(message));
 }
 
 void MemberFaults::EndQuarantines() {
@@ -81,11 +101,13 @@ void MemberFaults::EndQuarantines() {
     Mark(members_.Find(peer));
     if (!member.quarantine.empty()) continue;
     SHOAL_LOG(kInfo, "scheduler", "member.released", {"peer", member.Label()});
+    TellQuarantine(member);
   }
 }
 
 void MemberFaults::Release(const PeerId& peer) {
   if (!quarantine_.Release(peer, reaction_.now())) return;
+  journal_.Store(MemberPardoned{peer});
   EndQuarantines();
   replaced_.erase(peer);
 }

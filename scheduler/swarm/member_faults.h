@@ -4,6 +4,7 @@
 #ifndef SHOAL_SCHEDULER_SWARM_MEMBER_FAULTS_H_
 #define SHOAL_SCHEDULER_SWARM_MEMBER_FAULTS_H_
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,15 +18,19 @@
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
+#include "scheduler/swarm/run_journal.h"
 #include "scheduler/swarm/swarm_plan.h"
 
 namespace shoal::scheduler {
 
 class MemberFaults {
  public:
-  // All outlive it. `reaction` is asked for the time only.
-  MemberFaults(const RunConfig& config, Members* members, const RunHistory& history,
-               const Reaction& reaction, SwarmPlan* plan, Lifecycle* lifecycle);
+  // All outlive it.
+  MemberFaults(const RunConfig& config, Members* members, RunJournal* journal, SwarmPlan* plan,
+               Lifecycle* lifecycle, Reaction* reaction);
+
+  // A stored event, in order, which came at that time.
+  void Restore(const StoredEvent& event, TimePoint at) { quarantine_.Restore(event, at); }
 
   void OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed);
   void OnLinkBroken(const Member& member, const control::v1::LinkBroken& broken);
@@ -33,12 +38,14 @@ class MemberFaults {
   void Replace(const Member& member, const std::string& cause);
   // The same: what the member sent cannot be right. Who does that again and again gets no stage for
   // a while.
-  void Misbehaved(const Member& member, const std::string& cause);
+  void Misbehaved(const Member& member, FaultKind kind, const std::string& cause);
   // Puts a member into quarantine if this fault of it was one too many; says so, or nothing. The
   // generation goes on.
-  std::string AddFault(const Member& member, const std::string& cause);
+  std::string AddFault(const Member& member, FaultKind kind, const std::string& cause);
   // A member is here: whether it is in quarantine is remembered.
   void OnHello(const PeerId& peer) { Mark(members_.Find(peer)); }
+  // Tells it that it is in quarantine, and until when; or that it is no more.
+  void TellQuarantine(const Member& member);
   // Who has been in quarantine for long enough may have a stage again.
   void EndQuarantines();
   // By order.
@@ -46,6 +53,11 @@ class MemberFaults {
   // A complaint was not believed, but the step does not end either: something is broken. A step
   // may take four times as long as usual, or as the table of timeouts says.
   void EndDoubtfulStep(double usual_step_seconds);
+
+  // Who is in quarantine, here or not.
+  std::map<PeerId, Quarantine::Term> InQuarantine(TimePoint now) const {
+    return quarantine_.Terms(now);
+  }
 
   // Complaints whose peers were not lost meanwhile are judged. With any event.
   void Look();
@@ -71,8 +83,9 @@ class MemberFaults {
 
   const Timeouts timeouts_;
   Members& members_;
-  const RunHistory& history_;
-  const Reaction& reaction_;
+  RunJournal& journal_;
+  const RunHistory& history_;  // of the journal
+  Reaction& reaction_;
   SwarmPlan& plan_;
   Lifecycle& lifecycle_;
   std::set<PeerId> refusals_;  // who called plans invalid since the last that worked

@@ -108,9 +108,17 @@ struct MemberView {
   bool connected = false;
   bool wants_stage = true;
   std::string quarantine;                  // why it is there; empty: it is not
+  double quarantine_s = 0;                 // until it ends
   std::int32_t pipeline = -1, stage = -1;  // -1: spare
   double last_heard_s = 0;                 // ago
   std::string status_json;                 // its last heartbeat's
+};
+
+// A peer in quarantine, which need not be here.
+struct QuarantineView {
+  PeerId peer;
+  std::string cause;
+  double left_s = 0;  // until it ends
 };
 
 // Everything the status endpoint shows of the run.
@@ -128,6 +136,7 @@ struct RunView {
   std::vector<double> losses;             // per step, from step 0
   std::vector<HeldOutMeasured> held_out;  // in order of steps
   std::vector<MemberView> members;
+  std::vector<QuarantineView> quarantines;
   std::uint64_t m_checks = 0, m_mismatches = 0;            // both ends of boundaries compared
   std::uint64_t weight_checks = 0, weight_mismatches = 0;  // members of stage groups compared
   std::uint64_t refused_values = 0;                        // losses and norms that do not fit
@@ -144,8 +153,8 @@ class SwarmState {
   virtual ~SwarmState() = default;
 
   virtual std::vector<Action> Handle(const Event& event, TimePoint now) = 0;
-  // Replays one persisted event; before the first Handle.
-  virtual Status Restore(std::string_view event) = 0;
+  // Replays one persisted event, which came at that time; before the first Handle.
+  virtual Status Restore(std::string_view event, TimePoint at) = 0;
 
   virtual RunState run_state() const = 0;
   virtual RunView View(TimePoint now) const = 0;

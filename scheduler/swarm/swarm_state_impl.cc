@@ -38,7 +38,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
       newcomers_(config_, initial_, &members_, &plan_, &lifecycle_, &reaction_),
       membership_(config_, &journal_, &members_, &plan_, &lifecycle_, newcomers_.possible(),
                   &reaction_),
-      faults_(config_, &members_, history_, reaction_, &plan_, &lifecycle_),
+      faults_(config_, &members_, &journal_, &plan_, &lifecycle_, &reaction_),
       artefacts_(initial_, members_, plan_, &journal_, &lifecycle_, &reaction_),
       uploads_(config_, initial_, &members_, plan_, &journal_, &lifecycle_, &faults_, &reaction_),
       closing_(config_, initial_, plan_, history_, &lifecycle_, &uploads_, reaction_),
@@ -70,10 +70,11 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   return reaction_.Take();
 }
 
-Status SwarmStateImpl::Restore(std::string_view event) {
+Status SwarmStateImpl::Restore(std::string_view event, TimePoint at) {
   SHOAL_ASSIGN_OR_RETURN(const StoredEvent stored, journal_.Restore(event));
   if (const auto* const began = std::get_if<RunBegan>(&stored)) config_.run = began->run;
   lifecycle_.Restore(stored);
+  faults_.Restore(stored, at);
   if (std::holds_alternative<PlanMade>(stored)) held_.Restored();
   return Status::Ok();
 }
@@ -123,6 +124,7 @@ void SwarmStateImpl::OnHello(ConnectionId connection, const control::v1::Hello& 
   if (member == nullptr) return;
   faults_.OnHello(member->peer);
   Welcome(*member);
+  if (!member->quarantine.empty()) faults_.TellQuarantine(*member);
   if (lifecycle_.active() && member->placed() && !member->wants_stage) {
     const std::string cause = "lost " + member->LabelWithPosition() + ": its owner paused it";
     if (!lifecycle_.GoesOnWithout(member->peer, cause)) lifecycle_.Interrupt(cause);
@@ -193,7 +195,7 @@ void SwarmStateImpl::OnApplied(const Member& member, const control::v1::Applied&
     if (verdict->in_step) {
       OnInStep(*verdict->shadow);
     } else {
-      faults_.Misbehaved(*verdict->shadow,
+      faults_.Misbehaved(*verdict->shadow, FaultKind::kWeights,
                          verdict->shadow->LabelWithPosition() +
                              " got its stage from its group, but computes something "
                              "else with it");
@@ -348,6 +350,12 @@ void SwarmStateImpl::GoOn(const HeldSteps::InProgress& at) {
   reaction_.SendEach(plan_.Hosts(), message);
   for (const Member* const host : plan_.Hosts()) members_.Find(host->peer)->told_plan = true;
   steps_.GoOn(at.planned, at.reduce);
+  // That it was to end is forgotten with the scheduler before; why is not.
+  for (const Member* const host : plan_.Hosts()) {
+    if (host->quarantine.empty()) continue;
+    lifecycle_.EndSoon(host->LabelWithPosition() + " is in quarantine: " + host->quarantine,
+                       {false});
+  }
 }
 
 void SwarmStateImpl::GenerationEnded(const std::string& reason) {

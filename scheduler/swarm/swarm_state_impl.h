@@ -49,7 +49,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   SwarmStateImpl(const RunConfig& config, ArtefactMap initial);
 
   std::vector<Action> Handle(const Event& event, TimePoint now) override;
-  Status Restore(std::string_view event) override;
+  Status Restore(std::string_view event, TimePoint at) override;
   RunState run_state() const override { return lifecycle_.state(); }
   RunView View(TimePoint now) const override { return view_.At(now); }
   const RunConfig& config() const override { return config_; }

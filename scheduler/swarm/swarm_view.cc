@@ -1,6 +1,7 @@
 #include "scheduler/swarm/swarm_view.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "common/units.h"
@@ -164,6 +165,10 @@ RunView SwarmView::At(TimePoint now) const {
     view.samples_per_second = static_cast<double>(of_.config.micro_batches) *
                               of_.config.micro_batch_rows / view.step_seconds;
   }
+  const std::map<PeerId, Quarantine::Term> terms = of_.faults.InQuarantine(now);
+  for (const auto& [peer, term] : terms) {
+    view.quarantines.push_back({peer, term.cause, Seconds(term.left)});
+  }
   for (const auto& [peer, member] : of_.members.all()) {
     MemberView shown;
     shown.peer = peer;
@@ -171,6 +176,9 @@ RunView SwarmView::At(TimePoint now) const {
     shown.device = member.device;
     shown.address = member.address;
     shown.quarantine = member.quarantine;
+    if (const auto term = terms.find(peer); term != terms.end()) {
+      shown.quarantine_s = Seconds(term->second.left);
+    }
     shown.state = !member.connected            ? "away"
                   : !member.quarantine.empty() ? "quarantine"
                                                : member.state;

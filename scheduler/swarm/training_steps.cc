@@ -405,7 +405,7 @@ void TrainingSteps::Refuse(const Misfit& misfit) {
   if (misfit.member == nullptr) return lifecycle_.Interrupt(misfit.cause, {false});
   SHOAL_LOG(kWarning, "scheduler", "value.refused", {"step", history_.step()},
             {"cause", misfit.cause});
-  faults_.Misbehaved(*misfit.member, misfit.cause);
+  faults_.Misbehaved(*misfit.member, FaultKind::kValues, misfit.cause);
 }
 
 }  // namespace shoal::scheduler

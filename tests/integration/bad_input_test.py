@@ -406,6 +406,12 @@ class TypedTest(harness.SwarmTest):
             daemon = self.start("--upload", "20mbit")
             self.assertEqual(self.caps(), [20, 9])
             self.assertRegex(daemon.log.read_text(), "--upload 20 Mbit/s replaces upload=7 Mbit/s")
+            self.shoal("set", "on_battery=pause")
+            daemon.stop()
+            daemon = self.start("--on-battery", "train")
+            self.assertRegex(daemon.log.read_text(), "--on-battery train replaces on_battery=pause")
+            self.assertRegex(daemon.log.read_text(), "download=9 Mbit/s of an earlier .shoal set. "
+                             "holds, not off")
             self.shoal("leave", "--now")
             daemon.wait(30)
             daemon = self.start()

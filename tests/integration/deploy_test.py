@@ -10,7 +10,9 @@ import unittest
 import urllib.request
 
 import harness
+from etcd import Etcd
 from harness import Daemon, run, wait_for
+from schedulers_test import Schedulers
 from swarm import Swarm
 
 try:
@@ -131,6 +133,20 @@ class MonitoringTest(harness.SwarmTest):
         return wait_for(lambda: re.search(r"http://(\S+)/\n(?s:.*)relays = \[\"(\S+)\"\]",
                                           log.read_text()), 30, "the relay says its line").groups()
 
+    def start_standby(self):
+        """The status address of a scheduler that stands by, and has seen its leader."""
+        etcd = Etcd(self.folder)
+        self.addCleanup(etcd.close)
+        two = self.enterContext(Schedulers(self.folder / "two", etcd, count=2, stages=1))
+        two.start_scheduler()
+        index = 1 - two.leader()
+
+        def seen():
+            standby = (two.look(index) or {}).get("standby", {})
+            return standby.get("leaderSeenSeconds") is not None
+        wait_for(seen, 30, "the standby has seen the leader")
+        return (two.folders[index] / "status.addr").read_text().strip()
+
     def test_programs_have_every_metric_that_rules_and_dashboard_name(self):
         relay, line = self.start_relay()
         swarm = Swarm(self.folder / "s", steps=100_000, checkpoint_every=5, evaluate_every=5,
@@ -141,7 +157,8 @@ class MonitoringTest(harness.SwarmTest):
         swarm.start()
         swarm.wait_step(20)
         run("shoal", "set", "--dir", swarm.peer_folder("p0"), "budget=100GB/month")
-        addresses = {"shoal-scheduler": [swarm.address()], "shoal-relay": [relay],
+        addresses = {"shoal-scheduler": [swarm.address(), self.start_standby()],
+                     "shoal-relay": [relay],
                      "shoal-peer": [swarm.address(name) for name in swarm.peers]}
         jobs = {job["job_name"] for job in load("prometheus/prometheus.yaml")["scrape_configs"]}
         self.assertEqual(jobs, set(addresses))

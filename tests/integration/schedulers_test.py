@@ -8,7 +8,7 @@ import unittest
 from urllib.request import urlopen
 
 import harness
-from etcd import Etcd
+from etcd import Etcd, make_certificates
 from harness import BAD_CONFIG, PERMISSION, USAGE, Daemon, run, tail, wait_for
 from swarm import Swarm, train
 
@@ -112,8 +112,8 @@ class Schedulers(Swarm):
 
 class SchedulersTest(harness.SwarmTest):
 
-    def etcd(self, members=1):
-        cluster = Etcd(self.folder, members)
+    def etcd(self, members=1, certificates=None):
+        cluster = Etcd(self.folder, members, certificates)
         self.addCleanup(cluster.close)
         return cluster
 
@@ -250,6 +250,115 @@ class SchedulersTest(harness.SwarmTest):
             swarm.wait_finished()
             swarm.audit(60)
             swarm.stop()
+
+    def test_the_next_leader_knows_who_is_in_quarantine(self):
+        etcd = self.etcd()
+        with Schedulers(self.folder / "s", etcd, count=1, stages=1, steps=100_000,
+                        micro_batches=2) as swarm:
+            swarm.start_scheduler()
+            swarm.start_peer("p0")
+            swarm.wait_step(2)
+            key = swarm.peer_status("p0")["peerId"]
+            swarm.scheduler.kill()
+            etcd.append("tests/one", {
+                "type": "fault", "peer": key, "kind": "weights", "cause": "its sums are off",
+                "quarantine_ms": 1_200_000, "at": int(time.time() * 1000)})
+            swarm.start_one(0)
+            swarm.leader()
+
+            def quarantine():
+                return (swarm.peer_status("p0", check=False) or {}).get("quarantine")
+            told = wait_for(quarantine, 30, "the peer knows that it is in quarantine")
+            self.assertEqual((told["kind"], told["faults"]), ("weights", 1))
+            folder = swarm.peer_folder("p0")
+            self.assertRegex(run("shoal", "status", "--dir", folder).stdout,
+                             "in quarantine until .*: its weights differ from those of its group")
+            doctor = run("shoal", "doctor", "--dir", folder, check=False)
+            self.assertRegex(doctor.stdout, "bad +quarantine")
+            members = run("shoal", "swarm", "members", "--dir", swarm.run_folder).stdout
+            self.assertRegex(members, "quarantine until .* UTC: its sums are off")
+            said = run("shoal", "swarm", "release", "p0", "--dir", swarm.run_folder).stdout
+            self.assertIn("may have a stage again", said)
+            wait_for(lambda: quarantine() is None, 30, "the peer knows that it is over")
+            swarm.wait_state("training", 60)
+            # The one after that knows that, too.
+            swarm.scheduler.kill()
+            swarm.start_one(0)
+            swarm.leader()
+            swarm.wait_state("training", 60)
+            self.assertIsNone(quarantine())
+            swarm.stop()
+
+    def test_etcd_behind_tls_and_a_password(self):
+        certificates = make_certificates(self.folder / "certificates")
+        etcd = self.etcd(certificates=certificates)
+        etcd.protect("shoal", "a secret", "tests/one")
+        password = self.folder / "password"
+        password.write_text("a secret\n")
+        password.chmod(0o600)
+        with Schedulers(self.folder / "s", etcd, count=2, **{**OPTIONS, "steps": 60}) as swarm:
+            swarm.sections["scheduler"].update(
+                etcd_ca=str(certificates / "ca.crt"), etcd_cert=str(certificates / "client.crt"),
+                etcd_key=str(certificates / "client.key"), etcd_user="shoal",
+                etcd_password_file=str(password))
+            swarm.start()
+            swarm.wait_step(10)
+            # Its tokens are gone with it: all log in again.
+            etcd.kill(0)
+            etcd.start(0)
+            etcd.wait()
+            swarm.wait_step(swarm_step(swarm) + 5)
+            old = swarm.leader()
+            swarm.scheduler.kill()
+            self.seconds_to_next_step(swarm, old, swarm_step(swarm))
+            swarm.wait_finished()
+            swarm.audit(60)
+            swarm.start_one(old)
+            self.check_standby(swarm, old)
+            self.check_refused_logins(swarm, password)
+            swarm.leader()
+            swarm.stop()
+
+    def check_standby(self, swarm, index):
+        """What operators alert on."""
+        wait_for(lambda: (swarm.look(index) or {}).get("standby", {}).get("leaderSeenSeconds")
+                 is not None, 20, "it has seen the leader")
+        said = swarm.look(index)
+        self.assertEqual((said["role"], said["program"]), ("standby", "shoal-scheduler"))
+        self.assertIn(f"port {swarm.ports[1 - index]}", said["standby"]["leader"])
+        address = (swarm.folders[index] / "status.addr").read_text().strip()
+        with urlopen(f"http://{address}/metrics", timeout=5) as answer:
+            metrics = answer.read().decode()
+        self.assertIn('shoal_scheduler_role{role="standby"} 1', metrics)
+        self.assertIn("shoal_standby_leader_seen_seconds ", metrics)
+        self.assertIn("shoal_standby_missing_files ", metrics)
+        with urlopen(f"http://{address}/", timeout=5) as answer:
+            self.assertIn("standby: the leader is ", answer.read().decode())
+        said = run("shoal", "swarm", "status", "--dir", swarm.folders[index]).stdout
+        self.assertRegex(said, "stands by; the leader is .*, seen .* ago")
+
+    def check_refused_logins(self, swarm, password):
+        good = dict(swarm.sections["scheduler"])
+        other = self.folder / "other"
+        password.chmod(0o644)
+        done = run("shoal-scheduler", "--config", swarm.write_config(), "--dir", other, check=False)
+        self.assert_refused(done, PERMISSION, "chmod 600")
+        password.chmod(0o600)
+        wrong = self.folder / "wrong"
+        wrong.write_text("another")
+        wrong.chmod(0o600)
+        for keys, code, said in (
+                ({"etcd_password_file": str(wrong)}, PERMISSION, "invalid user ID or password"),
+                ({"etcd_ca": ""}, BAD_CONFIG, "etcd_ca is missing"),
+                ({"etcd_cert": ""}, BAD_CONFIG, "belong together"),
+                ({"etcd_user": ""}, BAD_CONFIG, "belong together"),
+                ({"etcd": ["http://10.0.0.1:2379"]}, BAD_CONFIG, "need https://")):
+            swarm.sections["scheduler"].update(keys)
+            done = run("shoal-scheduler", "--config", swarm.write_config(), "--dir", other,
+                       check=False)
+            self.assert_refused(done, code, said)
+            swarm.sections["scheduler"] = dict(good)
+        swarm.write_config()
 
     def test_mistakes_are_named(self):
         etcd = self.etcd()

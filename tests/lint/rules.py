@@ -108,7 +108,7 @@ FOLDER_ARROWS = {
     "scheduler/plan": {"config"},
     "scheduler/history": {"config", "plan"},
     "scheduler/steps": {"config"},
-    "scheduler/peers": {"config"},
+    "scheduler/peers": {"config", "history"},
     "scheduler/swarm": {"config", "history", "peers", "plan", "steps"},
     "scheduler/mirror": {"config", "history"},
     "scheduler/tracking": {"config", "history"},

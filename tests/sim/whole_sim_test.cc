@@ -75,6 +75,32 @@ TEST(WholeSim, TrainsToTheEnd) {
   EXPECT_LT(losses.back(), losses.front() - 0.1);
 }
 
+// The last scheduler put a peer into quarantine: the next one says so to it, and it to its owner.
+TEST(WholeSim, APeerInQuarantineSaysSoAndTrainsAgainAfterwards) {
+  WholeSwarm swarm({}, Input());
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.step() > 3; }));
+  PeerId ill;
+  for (const scheduler::MemberView& member : swarm.View().members) {
+    if (member.pipeline == 1 && member.stage == 0) ill = member.peer;
+  }
+  const auto says = [&](const std::string& text) {
+    for (const scheduler::MemberView& member : swarm.View().members) {
+      if (member.peer == ill) return member.status_json.find(text) != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_TRUE(swarm.RunUntil([&] { return says("\"quarantine\":null"); }));
+  swarm.KillScheduler();
+  swarm.Remember(scheduler::MemberFault{ill, scheduler::FaultKind::kWeights, "why", 120'000});
+  swarm.StartScheduler();
+  EXPECT_TRUE(swarm.RunUntil([&] { return says("\"kind\":\"weights\",\"faults\":1"); }));
+  EXPECT_TRUE(says("\"code\":\"quarantine\""));
+  EXPECT_TRUE(says("without a stage: its weights differ from those of its group (1 time)"));
+  EXPECT_TRUE(swarm.RunUntil([&] { return says("\"quarantine\":null"); }));
+  EXPECT_TRUE(Finishes(&swarm, std::chrono::minutes(10))) << swarm.View().reason;
+}
+
 void ExpectCopiesEqual(const WholeSwarm& swarm) {
   const auto view = swarm.View();
   EXPECT_EQ(view.m_mismatches, 0u);

@@ -434,7 +434,10 @@ std::unique_ptr<net::ControlClient> WholeSwarm::Dial(std::size_t number,
 void WholeSwarm::StartScheduler() {
   if (state_) return;
   state_ = scheduler::NewSwarmState(config_, artefacts_.initial);
-  for (const std::string& event : log_) Must(state_->Restore(event));
+  for (const std::string& event : log_) {
+    const std::uint64_t at_ms = scheduler::DecodeTimedEvent(event)->at_ms.value_or(0);
+    Must(state_->Restore(event, TimePoint(std::chrono::milliseconds(at_ms))));
+  }
   Tick(++scheduler_life_);
 }
 

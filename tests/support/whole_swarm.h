@@ -80,6 +80,10 @@ class WholeSwarm {
   // What it stored stays.
   void KillScheduler();
   void StartScheduler();
+  // The next scheduler finds that in its history: it came just now.
+  void Remember(const scheduler::StoredEvent& event) {
+    Carry(scheduler::Persist{EncodeEvent(event)});
+  }
   bool scheduler_lives() const { return state_ != nullptr; }
   scheduler::RunState state() const { return state_->run_state(); }  // of one that lives
   void OrderRun(scheduler::AdminCommand::Kind kind);

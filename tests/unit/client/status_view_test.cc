@@ -276,11 +276,15 @@ TEST(StatusView, ShowsInvitesAndMembers) {
     {"peer":"abcdef0123","name":"attic","invite":"01ab","inviteName":"Ana",
      "sinceUnixMs":1700000000000,"lastSeenUnixMs":null,"state":"kicked","connected":false,
      "reason":"noise"},
+    {"peer":"cc","name":"liar","invite":"02cd","inviteName":"","sinceUnixMs":1,
+     "lastSeenUnixMs":1,"state":"quarantine","connected":true,"reason":"its loss is -50",
+     "quarantineUntilUnixMs":1700000000000},
     {"peer":"bb","name":"","invite":"02cd","inviteName":"","sinceUnixMs":1,
      "lastSeenUnixMs":1,"state":"training","connected":true,"reason":""}]})");
   ASSERT_TRUE(members.ok());
   EXPECT_THAT(*members, AllOf(HasSubstr("abcdef01"), HasSubstr("Ana"), HasSubstr("kicked: noise"),
-                              HasSubstr("02cd"), HasSubstr("now"), HasSubstr("training")));
+                              HasSubstr("02cd"), HasSubstr("now"), HasSubstr("training"),
+                              HasSubstr("quarantine until 2023-11-14 22:13 UTC: its loss is -50")));
   EXPECT_THAT(*MembersView(R"({"members":[]})"), HasSubstr("nobody has joined yet"));
   EXPECT_FALSE(MembersView("nonsense").ok());
   EXPECT_TRUE(InvitesView(R"({"invites":[7,{"expiresUnixMs":1e300,"usedBy":"x"}]})").ok());

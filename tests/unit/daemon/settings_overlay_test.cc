@@ -127,25 +127,53 @@ TEST_F(SettingsOverlayTest, HugeFileIsRefused) {
 }
 
 // `shoal set upload=5mbit` once, later `shoal join --upload 20mbit`.
-TEST(SettleCaps, WhatWasTypedLastHoldsAndIsSaid) {
+TEST(SettleSettings, WhatWasTypedLastHoldsAndIsSaid) {
   SettingsOverlay overlay;
   overlay.upload = BitsPerSecond{5'000'000};
   overlay.download = BitsPerSecond{9'000'000};
   DaemonConfig config;
   config.upload = BitsPerSecond{20'000'000};
-  config.upload_typed = true;
+  config.typed = {"upload"};
   config.download = BitsPerSecond{30'000'000};  // of a file or the environment
-  const std::vector<std::string> said = SettleCaps(config, &overlay);
+  const std::vector<std::string> said = SettleSettings(config, &overlay);
   EXPECT_FALSE(overlay.upload);
   EXPECT_EQ(overlay.download->value, 9'000'000u);
   ASSERT_EQ(said.size(), 2u);
-  EXPECT_NE(said[0].find("--upload 20 Mbit/s replaces upload=5 Mbit/s"), std::string::npos);
-  EXPECT_NE(said[1].find("download=9 Mbit/s of an earlier `shoal set` holds"), std::string::npos);
+  EXPECT_NE(said[1].find("--upload 20 Mbit/s replaces upload=5 Mbit/s"), std::string::npos);
+  EXPECT_NE(said[0].find("download=9 Mbit/s of an earlier `shoal set` holds, not 30 Mbit/s"),
+            std::string::npos);
   overlay.timed["upload"] = {"1mbit", 1};
-  EXPECT_EQ(SettleCaps(config, &overlay).size(), 2u);
+  EXPECT_EQ(SettleSettings(config, &overlay).size(), 2u);
   EXPECT_TRUE(overlay.timed.empty());
   SettingsOverlay nothing;
-  EXPECT_TRUE(SettleCaps(config, &nothing).empty());
+  EXPECT_TRUE(SettleSettings(config, &nothing).empty());
+}
+
+// `shoal set on_battery=pause` once, later `shoald --on-battery train`.
+TEST(SettleSettings, AFlagOfTheTermsIsNewerThanWhatWasSet) {
+  SettingsOverlay overlay;
+  overlay.terms = {{"on_battery", "pause"}, {"disk", "9GiB"}};
+  overlay.timed["on_battery"] = {"pause", 5};
+  DaemonConfig config;
+  config.on_battery = "train";
+  config.disk = "50GiB";  // of a file
+  SettingsOverlay kept = overlay;
+  const std::vector<std::string> held = SettleSettings(config, &kept);
+  EXPECT_EQ(kept.terms, overlay.terms);
+  EXPECT_TRUE(kept.timed.contains("on_battery"));
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[1],
+            "on_battery=pause of an earlier `shoal set` holds, not train: `shoal set "
+            "on_battery=default` ends that");
+  config.typed = {"on_battery"};
+  const std::vector<std::string> said = SettleSettings(config, &overlay);
+  EXPECT_EQ(overlay.terms, (std::map<std::string, std::string>{{"disk", "9GiB"}}));
+  EXPECT_TRUE(overlay.timed.empty());
+  ASSERT_EQ(said.size(), 3u);
+  EXPECT_NE(said[1].find("--on-battery train replaces what `shoal set on_battery=... --for` set"),
+            std::string::npos);
+  EXPECT_EQ(said[2], "--on-battery train replaces on_battery=pause of an earlier `shoal set`");
+  EXPECT_FALSE(TermsInForce(config, overlay, 1).pauses_on_battery);
 }
 
 constexpr std::int64_t kNow = 1'796'000'000'000;

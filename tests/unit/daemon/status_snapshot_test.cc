@@ -235,6 +235,7 @@ TEST(StatusJson, HasEachFieldOfTheTable) {
   s.scheduler.addresses = {"h:1"};
   s.synthetic_cpu_ms = 3;
   s.delta_store.lost = 1;
+  s.quarantine = {5, "18:40", "weights", 3};
   const auto fields = net::PeerStatusFields();
   EXPECT_EQ(test_support::StatusPaths(StatusJson(s), fields), test_support::TablePaths(fields));
 }
@@ -305,6 +306,34 @@ TEST(StatusJson, WhatCannotBeReachedIsAHealthFinding) {
   EXPECT_EQ(json["health"][0]["code"], "scheduler_unreachable");
   EXPECT_EQ(json["health"][0]["severity"], "error");
   EXPECT_EQ(json["health"][1]["code"], "neighbour_unreachable");
+}
+
+TEST(StatusJson, QuarantineIsAHealthFindingThatSaysWhatToDo) {
+  StatusSnapshot s = Full();
+  s.runner.boundaries.clear();
+  EXPECT_TRUE(Json::parse(StatusJson(s))["quarantine"].is_null());
+  s.quarantine = {1700000000123, "18:40", "weights", 3};
+  const Json json = Json::parse(StatusJson(s));
+  EXPECT_EQ(json["quarantine"]["until"], 1700000000123);
+  EXPECT_EQ(json["quarantine"]["kind"], "weights");
+  EXPECT_EQ(json["quarantine"]["faults"], 3);
+  ASSERT_EQ(json["health"].size(), 1u);
+  EXPECT_EQ(json["health"][0]["code"], "quarantine");
+  EXPECT_EQ(
+      json["health"][0]["text"],
+      "in quarantine until 18:40, without a stage: its weights differ from those of its group "
+      "(3 times)");
+  EXPECT_NE(json["health"][0]["fix"].get<std::string>().find("memory"), std::string::npos);
+}
+
+TEST(StatusJson, FreeDiskIsAMetricOnceItIsKnown) {
+  StatusSnapshot s = Full();
+  s.disk_free_bytes.reset();
+  EXPECT_TRUE(Json::parse(StatusJson(s))["diskFreeBytes"].is_null());
+  EXPECT_EQ(MetricsText(s).find("shoal_disk_free_bytes"), std::string::npos);
+  s.disk_free_bytes = 5000;
+  EXPECT_EQ(Json::parse(StatusJson(s))["diskFreeBytes"], 5000);
+  EXPECT_NE(MetricsText(s).find("shoal_disk_free_bytes 5000\n"), std::string::npos);
 }
 
 TEST(StatusJson, ALinkThatIsDownHasNoRate) {

@@ -225,6 +225,7 @@ void SimSwarm::Feed(const Event& event) {
       EXPECT_FALSE(dropped->reason.ok());
     } else if (auto* persist = std::get_if<Persist>(&action)) {
       persisted_.push_back(persist->event);
+      persisted_at_.push_back(now_);
       const auto number = log_->log().Append(persist->event);
       EXPECT_EQ(number.ok() ? *number : 0, persisted_.size()) << number.status().ToString();
     } else if (auto* complete = std::get_if<CheckpointComplete>(&action)) {
@@ -528,8 +529,9 @@ void SimSwarm::Disturb(std::mt19937_64* random, std::size_t peers, std::uint64_t
 }
 
 Status SimSwarm::RestoreInto(SwarmState* state) const {
-  return log_->log().Replay(
-      [&](std::uint64_t, std::string_view event) { return state->Restore(event); });
+  return log_->log().Replay([&](std::uint64_t number, std::string_view event) {
+    return state->Restore(event, persisted_at_.at(number - 1));
+  });
 }
 
 void SimSwarm::RunFor(Duration duration) {

@@ -167,6 +167,7 @@ class SimSwarm {
   std::vector<std::unique_ptr<SimPeer>> peers_;
   std::map<ConnectionId, TimePoint> to_scheduler_, to_peer_;  // in order per connection
   std::vector<std::string> persisted_;
+  std::vector<TimePoint> persisted_at_;
   const std::unique_ptr<TestEventLog> log_ = std::make_unique<TestEventLog>(WantedLogKind());
   std::vector<std::string> wanted_;
   std::vector<std::uint64_t> checkpoints_;

@@ -326,6 +326,28 @@ TEST(SwarmHostileTest, WhoComesBackIsStillInQuarantineAndTheOrganiserMayEndIt) {
   EXPECT_TRUE(test.swarm.RunUntilState(RunState::kFinished)) << test.swarm.View().reason;
 }
 
+TEST(SwarmHostileTest, TheNextSchedulerKnowsWhoIsInQuarantineAndWhoWasPardoned) {
+  LonelyLiar test(242);
+  test.swarm.RunFor(std::chrono::minutes(10));
+  test.swarm.RestartScheduler(true);
+  test.swarm.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(test.View().state, "quarantine");
+  EXPECT_THAT(test.View().quarantine, HasSubstr("reports a loss of -50"));
+  EXPECT_NEAR(test.View().quarantine_s, 20 * 60, 60);
+  test.swarm.Kill(test.liar);
+  test.swarm.RestartScheduler(true);
+  test.swarm.RunFor(std::chrono::seconds(10));
+  ASSERT_EQ(test.swarm.View().quarantines.size(), 1u) << "also of one that is not here";
+  EXPECT_EQ(test.swarm.View().quarantines[0].peer, test.swarm.Peer(test.liar).id);
+  test.swarm.Release(test.liar);
+  test.swarm.Peer(test.liar).filter = nullptr;
+  test.swarm.RestartScheduler(true);
+  test.swarm.Connect(test.liar);
+  test.swarm.RunFor(std::chrono::seconds(10));
+  EXPECT_EQ(test.View().quarantine, "");
+  EXPECT_TRUE(test.swarm.RunUntilState(RunState::kFinished)) << test.swarm.View().reason;
+}
+
 TEST(SwarmHostileTest, ALossFarAboveTheRunsAndTheOtherPipelinesIsRefused) {
   for (const bool all : {false, true}) {
     SimSwarm swarm(LongConfig(2, 2), 223);

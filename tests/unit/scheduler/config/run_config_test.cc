@@ -142,6 +142,26 @@ TEST_F(RunConfigTest, SeveralSchedulersNeedEtcdsAddressesAndTheirOwn) {
   }
 }
 
+TEST_F(RunConfigTest, EtcdsFilesAndUserFitItsAddresses) {
+  const std::string begin = "[network]\nadvertise = [\"a:1\"]\n[scheduler]\n";
+  const std::string tls = begin + "etcd = [\"https://e:2379\"]\n";
+  const std::string plain = begin + "etcd = [\"http://e:2379\"]\n";
+  const auto config = Read(tls +
+                           "etcd_ca = \"ca.crt\"\netcd_cert = \"/c\"\netcd_key = \"/k\"\n"
+                           "etcd_user = \"u\"\netcd_password_file = \"pw\"\n");
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->etcd_login.ca, folder_ + "/ca.crt") << "beside run.toml";
+  EXPECT_EQ(config->etcd_login.cert, "/c");
+  EXPECT_EQ(config->etcd_login.password_file, folder_ + "/pw");
+  ExpectError(tls, {"etcd_ca is missing"});
+  ExpectError(tls + "etcd_ca = \"a\"\netcd_cert = \"c\"\n", {"etcd_cert and etcd_key"});
+  ExpectError(tls + "etcd_ca = \"a\"\netcd_user = \"u\"\n", {"etcd_password_file"});
+  ExpectError(plain + "etcd_ca = \"a\"\n", {"need https://"});
+  const std::string user = "etcd_user = \"u\"\netcd_password_file = \"p\"\n";
+  ExpectError(plain + user, {"could read the password"});
+  EXPECT_TRUE(Read(begin + "etcd = [\"http://127.0.0.1:2379\"]\n" + user).ok());
+}
+
 // The canonical spec, which has every option, would hide what the user has to change.
 TEST_F(RunConfigTest, ErrorsNameTheReplicaMethodAsWritten) {
   ExpectError("[replica]\nmethod = \"powersgd:stages=7\"\n",

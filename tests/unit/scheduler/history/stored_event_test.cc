@@ -63,6 +63,13 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"kicked","peer":")" + std::string(64, '0') + R"(","reason":"why"})"},
       {MemberTakenBack{PeerId{}},
        R"({"type":"taken_back","peer":")" + std::string(64, '0') + R"("})"},
+      {MemberFault{PeerId{}, FaultKind::kWeights, "why"},
+       R"({"type":"fault","peer":")" + std::string(64, '0') +
+           R"(","kind":"weights","cause":"why"})"},
+      {MemberFault{PeerId{}, FaultKind::kValues, "why", 1800000},
+       R"({"type":"fault","peer":")" + std::string(64, '0') +
+           R"(","kind":"values","cause":"why","quarantine_ms":1800000})"},
+      {MemberPardoned{PeerId{}}, R"({"type":"pardoned","peer":")" + std::string(64, '0') + R"("})"},
       {RunRestored{20, 1000003}, R"({"type":"restored","step":20,"generation":1000003})"},
   };
   for (const auto& [event, text] : cases) {
@@ -114,6 +121,8 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"joined","peer":"00","name":"","invite":"0000000000000012"})",
         R"({"type":"kicked","peer":"00","reason":""})",
         R"({"type":"taken_back"})",
+        R"({"type":"pardoned"})",
+        R"({"type":"fault","peer":"00","kind":"weights","cause":""})",
         R"({"type":"gone","peer":"00","name":"anna","reason":""})",
         R"({"type":"ended","step":4})",
         R"({"type":"ended","step":4,"cause":"","idle_ms":-1})",
@@ -135,12 +144,25 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
   }
 }
 
+TEST(StoredEventTest, AFaultOfAnotherKindOrTimeIsAnError) {
+  const std::string text = EncodeEvent(MemberFault{PeerId{}, FaultKind::kValues, "why", 1800000});
+  ASSERT_TRUE(DecodeEvent(text).ok());
+  for (const auto& [from, to] : {std::pair("values", "other"), std::pair("1800000", "-1"),
+                                 std::pair("1800000", "1e30"), std::pair("\"why\"", "7")}) {
+    std::string bad = text;
+    bad.replace(bad.find(from), std::string(from).size(), to);
+    EXPECT_EQ(DecodeEvent(bad).status().code(), StatusCode::kDataLoss) << bad;
+  }
+}
+
 TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
   std::mt19937 random(4);
   for (const StoredEvent& event :
        {StoredEvent(LossesKnown{2, {1.5, 0.1}}), StoredEvent(PipelinesCount{22, {0, 2}, 25}),
         StoredEvent(SampleOrder{1, 100, 8, 2, 3}), StoredEvent(MemberGone{PeerId{}, "a", "why", 7}),
-        StoredEvent(MemberCame{PeerId{}, "a", 7}), StoredEvent(GenerationEnded{21, "why", 350})}) {
+        StoredEvent(MemberCame{PeerId{}, "a", 7}),
+        StoredEvent(MemberFault{PeerId{}, FaultKind::kValues, "why", 1800000}),
+        StoredEvent(GenerationEnded{21, "why", 350})}) {
     const std::string whole = StampEvent(EncodeEvent(event), 1700000000123);
     for (std::size_t size = 0; size < whole.size(); ++size) {
       EXPECT_FALSE(DecodeEvent(whole.substr(0, size)).ok());

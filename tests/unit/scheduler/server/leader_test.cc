@@ -91,6 +91,22 @@ TEST_F(LeaderTest, ARefusedEventEndsIt) {
   EXPECT_THAT(ended_.get_future().get().message(), HasSubstr("could not be written"));
 }
 
+TEST_F(ServerTest, AFolderSaysHowEtcdKnowsItsScheduler) {
+  fs::create_directories(config_.directory);
+  const HistoryPlace place{
+      {"https://a:1", "https://b:2"}, "shoal/run", {"/ca", "/cert", "/key", "anna", "/password"}};
+  ASSERT_TRUE(WriteHistoryPlace(config_.directory, place).ok());
+  const auto again = ReadHistoryPlace(config_.directory);
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->etcd, place.etcd);
+  EXPECT_EQ(again->prefix, place.prefix);
+  EXPECT_TRUE(again->login == place.login);
+  for (const char* text : {"p\n", "p\na=b\n", "p\nhttps://a:1\nwhat=x\n", "p\nca=/ca\n"}) {
+    ASSERT_TRUE(WriteFileAtomic(config_.directory + "/history.etcd", text).ok());
+    EXPECT_EQ(ReadHistoryPlace(config_.directory).status().code(), StatusCode::kDataLoss) << text;
+  }
+}
+
 TEST_F(ServerTest, AFolderWhoseHistoryIsInEtcdIsNotServedWithoutIt) {
   fs::create_directories(config_.directory);
   ASSERT_TRUE(WriteHistoryPlace(config_.directory, {{"http://127.0.0.1:9"}, "shoal/run"}).ok());

@@ -24,6 +24,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string OperationsPage() {
   const std::string path = test_support::Environment("SHOAL_SOURCE_DIR") + "/docs/OPERATIONS.md";
@@ -148,8 +149,37 @@ TEST(RunStatusTest, HasEachFieldOfTheTable) {
   ServerView server;
   server.logs.targets = {"jsonl:a"};
   const auto fields = net::RunStatusFields();
-  EXPECT_EQ(test_support::StatusPaths(StatusJson(Config(), view, server), fields),
-            test_support::TablePaths(fields));
+  std::set<std::string> paths =
+      test_support::StatusPaths(StatusJson(Config(), view, server), fields);
+  paths.merge(test_support::StatusPaths(StandbyJson({}), fields));
+  EXPECT_EQ(paths, test_support::TablePaths(fields));
+}
+
+TEST(RunStatusTest, AStandbySaysWhoLeadsAndWhatItLacks) {
+  StandbyView view{"pirate", "left, port 8781", 1.5, 70, 2, 60};
+  const auto json = nlohmann::json::parse(StandbyJson(view));
+  EXPECT_EQ(json["role"], "standby");
+  EXPECT_EQ(json["program"], "shoal-scheduler");
+  EXPECT_EQ(json["standby"], nlohmann::json::parse(R"({"run":"pirate","leader":"left, port 8781",
+      "leaderSeenSeconds":1.5,"events":70,"missingFiles":2})"));
+  const std::string metrics = StandbyMetrics(view);
+  EXPECT_THAT(metrics, HasSubstr("shoal_scheduler_role{role=\"standby\"} 1\n"));
+  EXPECT_THAT(metrics, HasSubstr("shoal_scheduler_role{role=\"leader\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("shoal_standby_leader_seen_seconds 1.5\n"));
+  EXPECT_THAT(metrics, HasSubstr("shoal_standby_missing_files 2\n"));
+  EXPECT_THAT(metrics, Not(HasSubstr("shoal_run_state")));
+  view.leader_seen_s.reset();
+  EXPECT_TRUE(nlohmann::json::parse(StandbyJson(view))["standby"]["leaderSeenSeconds"].is_null());
+  EXPECT_THAT(StandbyMetrics(view), Not(HasSubstr("shoal_standby_leader_seen_seconds")));
+  EXPECT_THAT(MetricsText(Config(), View(), {}),
+              HasSubstr("shoal_scheduler_role{role=\"leader\"} 1\n"));
+}
+
+TEST(RunStatusTest, FreeDiskIsAMetricOnceItIsKnown) {
+  EXPECT_THAT(MetricsText(Config(), View(), {}), Not(HasSubstr("shoal_disk_free_bytes")));
+  ServerView server;
+  server.disk_free_bytes = 5000;
+  EXPECT_THAT(MetricsText(Config(), View(), server), HasSubstr("shoal_disk_free_bytes 5000\n"));
 }
 
 TEST(RunStatusTest, TheTableListsTheStates) {

@@ -10,6 +10,7 @@
 
 #include "common/file.h"
 #include "common/mutex.h"
+#include "scheduler/door/wall_clock.h"
 #include "tests/unit/scheduler/server/server_fixture.h"
 
 namespace shoal::scheduler {
@@ -300,7 +301,7 @@ TEST_F(ServerAdmissionTest, AMemberIsKnownAndRemoved) {
 
 TEST_F(ServerAdmissionTest, WhoIsInQuarantineIsShownAndReleased) {
   config_.quarantine_after = 1;
-  const auto server = Open();
+  auto server = Open();
   ASSERT_NE(server, nullptr);
   EXPECT_EQ(Command("release", {{"member", "nobody"}}).status().code(), StatusCode::kNotFound);
   TestPeer anna(*server, folder_ + "/anna", "anna");
@@ -323,8 +324,17 @@ TEST_F(ServerAdmissionTest, WhoIsInQuarantineIsShownAndReleased) {
               HasSubstr("reports a loss of -50"));
   EXPECT_THAT(StatusNow()["run"]["reason"].get<std::string>(),
               HasSubstr("or until: shoal swarm release"));
+  EXPECT_GT(Listed("members")[0]["quarantineUntilUnixMs"].get<std::uint64_t>(), UnixMilliseconds());
+  // The next scheduler knows it before the peer is back.
+  server.reset();
+  server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(Listed("members")[0]["state"], "gone");
+  EXPECT_THAT(Listed("members")[0]["reason"].get<std::string>(),
+              HasSubstr("reports a loss of -50"));
   const auto released = Command("release", {{"member", "anna"}});
   ASSERT_TRUE(released.ok()) << released.status().ToString();
+  EXPECT_TRUE(Listed("members")[0]["quarantineUntilUnixMs"].is_null());
   EXPECT_THAT(released->message, HasSubstr("may have a stage again"));
   EXPECT_NE(Listed("members")[0]["state"], "quarantine");
 }

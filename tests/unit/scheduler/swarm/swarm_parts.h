@@ -125,7 +125,7 @@ struct SwarmParts : Lifecycle::Owner {
   Lifecycle lifecycle{config, &journal, reaction, this};
   Membership membership{config, &journal, &members, &plan, &lifecycle, false, &reaction};
   Newcomers newcomers{config, initial, &members, &plan, &lifecycle, &reaction};
-  MemberFaults faults{config, &members, history, reaction, &plan, &lifecycle};
+  MemberFaults faults{config, &members, &journal, &plan, &lifecycle, &reaction};
   SwarmArtefacts artefacts{initial, members, plan, &journal, &lifecycle, &reaction};
   CheckpointUploads uploads{config,   initial,    &members, plan,
                             &journal, &lifecycle, &faults,  &reaction};

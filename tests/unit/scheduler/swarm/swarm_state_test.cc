@@ -423,12 +423,12 @@ TEST(RestartTest, RefusesAnotherModelAndDamagedLogs) {
   RunConfig other = swarm.config();
   other.seed = 77;
   auto state = NewSwarmState(other, SimArtefacts(other));
-  const Status changed = state->Restore(swarm.persisted().front());
+  const Status changed = state->Restore(swarm.persisted().front(), {});
   EXPECT_EQ(changed.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(changed.message(), HasSubstr("seed"));
   state = NewSwarmState(swarm.config(), SimArtefacts(swarm.config()));
-  EXPECT_EQ(state->Restore(swarm.persisted().back()).code(), StatusCode::kDataLoss);
-  EXPECT_EQ(state->Restore("not an event").code(), StatusCode::kDataLoss);
+  EXPECT_EQ(state->Restore(swarm.persisted().back(), {}).code(), StatusCode::kDataLoss);
+  EXPECT_EQ(state->Restore("not an event", {}).code(), StatusCode::kDataLoss);
 }
 
 TEST(RestartTest, AFinishedRunTellsPeersThatComeBack) {
