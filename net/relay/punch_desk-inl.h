@@ -12,11 +12,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "common/ids.h"
@@ -33,7 +33,7 @@ class PunchEntry;
 
 class PunchDesk {
  public:
-  static constexpr std::size_t kPunchersMax = 16;  // under way
+  static constexpr std::size_t kPunchersMax = 16;  // under way; as many may wait for the relay
 
   PunchDesk(boost::asio::io_context* context, PunchHooks hooks)
       : context_(context), hooks_(std::move(hooks)) {}
@@ -48,22 +48,24 @@ class PunchDesk {
   void Stop();
 
  private:
-  using Key = std::pair<std::string, PeerId>;  // secret of the relay, the other end
   struct Wish {
+    std::string secret;  // of the relay
+    PeerId other;
     PunchDone done;
     std::unique_ptr<boost::asio::steady_timer> timer;
     bool begun = false;
   };
 
-  void Answer(const Key& key, Result<PunchedWay> result);
+  void Answer(std::uint64_t number, Result<PunchedWay> result);
   void Begin(const RelayPunching& punching, const boost::asio::ip::tcp::endpoint& relay_end,
              Puncher::Done done);
-  void Enter(const Key& key, boost::asio::ip::tcp::socket socket);
+  void Enter(std::uint64_t number, boost::asio::ip::tcp::socket socket);
 
   boost::asio::io_context* const context_;
   const PunchHooks hooks_;
-  PunchBudget budget_;  // of what others asked for
-  std::map<Key, Wish> wishes_;
+  PunchBudget budget_;                    // of what others asked for
+  std::map<std::uint64_t, Wish> wishes_;  // two links may want the same at once
+  std::uint64_t last_wish_ = 0;
   std::vector<std::weak_ptr<Puncher>> punchers_;
   std::vector<std::weak_ptr<PunchEntry>> entries_;
   bool stopped_ = false;

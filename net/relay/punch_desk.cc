@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
+
 #include "common/clock.h"
 #include "common/log.h"
 #include "net/base/host_port.h"
@@ -81,15 +83,15 @@ class PunchEntry : public std::enable_shared_from_this<PunchEntry> {
 void PunchDesk::Ask(const std::string& secret, const PeerId& other,
                     const std::function<void(const RelayMessage&)>& send, PunchDone done) {
   if (stopped_) return done(Cancelled("this peer is stopping"));
-  const Key key{secret, other};
-  if (wishes_.contains(key)) {
-    return done(ResourceExhausted("a punch with this peer is under way"));
+  if (wishes_.size() >= kPunchersMax) {
+    return done(ResourceExhausted("too many punches are under way"));
   }
+  const std::uint64_t number = ++last_wish_;
   auto timer = std::make_unique<asio::steady_timer>(*context_, kPunchPatience);
-  timer->async_wait([this, key](boost::system::error_code error) {
-    if (!error) Answer(key, DeadlineExceeded("the relay does not begin the punch"));
+  timer->async_wait([this, number](boost::system::error_code error) {
+    if (!error) Answer(number, DeadlineExceeded("the relay does not begin the punch"));
   });
-  wishes_.emplace(key, Wish{std::move(done), std::move(timer)});
+  wishes_.emplace(number, Wish{secret, other, std::move(done), std::move(timer)});
   send(RelayPunch{other});
 }
 
@@ -98,13 +100,16 @@ void PunchDesk::OnPunching(const std::string& secret, const RelayPunching& punch
   std::erase_if(punchers_, [](const auto& weak) { return weak.expired(); });
   if (stopped_ || punchers_.size() >= kPunchersMax) return;
   if (punching.asked) {
-    const Key key{secret, punching.other};
-    const auto wish = wishes_.find(key);
-    if (wish == wishes_.end() || std::exchange(wish->second.begun, true)) return;
+    const auto wish = std::find_if(wishes_.begin(), wishes_.end(), [&](const auto& each) {
+      return !each.second.begun && each.second.secret == secret &&
+             each.second.other == punching.other;
+    });
+    if (wish == wishes_.end()) return;
+    wish->second.begun = true;
     wish->second.timer->cancel();  // the puncher has its own
-    return Begin(punching, relay_end, [this, key](Result<tcp::socket> socket) {
-      if (!socket.ok()) return Answer(key, socket.status());
-      Enter(key, std::move(socket).value());
+    return Begin(punching, relay_end, [this, number = wish->first](Result<tcp::socket> socket) {
+      if (!socket.ok()) return Answer(number, socket.status());
+      Enter(number, std::move(socket).value());
     });
   }
   if (!hooks_.welcome || !hooks_.welcome(punching.other)) return;
@@ -127,17 +132,17 @@ void PunchDesk::Begin(const RelayPunching& punching, const tcp::endpoint& relay_
   puncher->Start();
 }
 
-void PunchDesk::Enter(const Key& key, tcp::socket socket) {
+void PunchDesk::Enter(std::uint64_t number, tcp::socket socket) {
   std::erase_if(entries_, [](const auto& weak) { return weak.expired(); });
   const auto entry = std::make_shared<PunchEntry>(context_, std::move(socket));
   entries_.push_back(entry);
-  Answer(key, entry->Open());
+  Answer(number, entry->Open());
 }
 
-void PunchDesk::Answer(const Key& key, Result<PunchedWay> result) {
-  const auto wish = wishes_.find(key);
+void PunchDesk::Answer(std::uint64_t number, Result<PunchedWay> result) {
+  const auto wish = wishes_.find(number);
   if (wish == wishes_.end()) return;
-  SHOAL_LOG(kDebug, "net", "punch.asked", {"peer", key.second.ToShort()},
+  SHOAL_LOG(kDebug, "net", "punch.asked", {"peer", wish->second.other.ToShort()},
             {"error", result.ok() ? "" : result.status().message()});
   const PunchDone done = std::move(wish->second.done);
   wish->second.timer->cancel();
@@ -154,7 +159,7 @@ void PunchDesk::Stop() {
     if (const auto entry = weak.lock()) entry->End();
   }
   const auto wishes = std::exchange(wishes_, {});
-  for (const auto& [key, wish] : wishes) wish.done(Cancelled("this peer is stopping"));
+  for (const auto& [number, wish] : wishes) wish.done(Cancelled("this peer is stopping"));
 }
 
 }  // namespace shoal::net
