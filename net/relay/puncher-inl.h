@@ -44,7 +44,6 @@ class Puncher : public std::enable_shared_from_this<Puncher> {
   void Connect();
   void Finish(Result<Tcp::socket> result);
 
-  boost::asio::io_context* const context_;
   const Tcp::endpoint relay_end_;
   Done done_;
   std::string request_;

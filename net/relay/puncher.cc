@@ -39,8 +39,7 @@ boost::system::error_code OpenAt(Socket* socket, const Puncher::Tcp::endpoint& l
 
 Puncher::Puncher(asio::io_context* context, const Tcp::endpoint& relay, const RelaySession& session,
                  Done done)
-    : context_(context),
-      relay_end_(relay),
+    : relay_end_(relay),
       done_(std::move(done)),
       request_(std::string(kRelayPreface) + EncodeRelayMessage(RelayPunchJoin{session})),
       relay_(*context),
