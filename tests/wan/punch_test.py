@@ -54,8 +54,9 @@ class PunchTest(HomesTest):
         check = json.loads(run("shoal", "netcheck", "--dir", swarm.peer_folder("p0"),
                                "--json").stdout)
         self.assertEqual(check["punch"], "unlikely")
-        # The other end tries when the first one's try has failed.
-        wait_for(lambda: self.relay_status()["punchesTotal"] >= 2, 90, "both ends have tried")
+        # The other end tries where the first one's try has failed.
+        links = len(swarm.peer_status("p0")["links"])
+        wait_for(lambda: self.relay_status()["punchesTotal"] > links, 90, "both ends have tried")
         step = swarm.status()["run"]["step"]
         self.assertEqual(self.paths(swarm, "p0"), {"relay"})
         self.assertEqual(self.paths(swarm, "p1"), {"relay"})
