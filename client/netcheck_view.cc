@@ -54,6 +54,20 @@ std::string NatText(const Outside& outside) {
                               : "a router translates addresses and ports";
 }
 
+// Whether two such peers could connect through both routers. Of one that changes ports it is not
+// known which it gives to the next connection.
+std::string_view PunchWord(const Outside& outside) {
+  if (!outside.known()) return "unknown";
+  return outside.keeps_port() ? "likely" : "unlikely";
+}
+
+std::string PunchText(const Outside& outside) {
+  const std::string_view word = PunchWord(outside);
+  if (word == "unknown") return "not known";
+  return word == "likely" ? "likely, with others whose router keeps ports"
+                          : "unlikely: the router changes ports, so that a relay is needed";
+}
+
 std::string MappingText(const Json& status) {
   const Json& mapping = At(status, "mapping");
   if (!Text(mapping, "address").empty()) {
@@ -75,7 +89,7 @@ std::string RelayText(const Json& relay) {
 }
 
 std::map<std::string, int> PathsOf(const Json& status) {
-  std::map<std::string, int> paths = {{"lan", 0}, {"direct", 0}, {"relay", 0}};
+  std::map<std::string, int> paths = {{"lan", 0}, {"direct", 0}, {"punched", 0}, {"relay", 0}};
   for (const Json& link : List(status, "links")) {
     if (const auto path = paths.find(Text(link, "path")); path != paths.end()) ++path->second;
   }
@@ -132,6 +146,7 @@ Result<std::string> NetcheckView(const std::string& status_json) {
                                                 std::to_string(Whole(status, "listenPort"))},
       {"seen as", outside.seen.empty() ? "not known" : outside.seen + " by " + outside.relay},
       {"translation", NatText(outside)},
+      {"punching", PunchText(outside)},
       {"router's port", MappingText(status)},
       {"from outside", !outside.asked    ? "not tried"
                        : outside.reached ? "a relay reached this peer's port"
@@ -153,6 +168,7 @@ Result<std::string> NetcheckJson(const std::string& status_json) {
   json["verdict"] = Verdict(status, outside);
   json["translated"] = outside.known() ? nlohmann::ordered_json(outside.translated()) : nullptr;
   json["keepsPort"] = outside.known() ? nlohmann::ordered_json(outside.keeps_port()) : nullptr;
+  json["punch"] = PunchWord(outside);
   json["ownAddress"] = outside.own;
   json["seenAddress"] = outside.seen;
   json["listenPort"] = Whole(status, "listenPort");

@@ -162,11 +162,15 @@ void ConnectionGate::Close() {
     open_ = false;
   }
   if (thread_.joinable()) {
-    const std::uint64_t one = 1;
-    (void)!::write(wake_, &one, sizeof(one));
+    Wake();
     thread_.join();
   }
   for (const int fd : std::exchange(listeners_, {})) ::close(fd);
+}
+
+void ConnectionGate::Wake() const {
+  const std::uint64_t one = 1;
+  (void)!::write(wake_, &one, sizeof(one));
 }
 
 void ConnectionGate::Loop() {
@@ -179,7 +183,12 @@ void ConnectionGate::Loop() {
     const bool idle = count().all == 0;
     const int wait = !descriptors ? kNoDescriptorMs : (idle ? -1 : kSweepMs);
     (void)::poll(polled.data(), polled.size(), wait);
-    if (polled[0].revents != 0) return;
+    if (polled[0].revents != 0) {
+      std::uint64_t times = 0;
+      (void)!::read(wake_, &times, sizeof(times));
+      MutexLock lock(mutex_);
+      if (!open_) return;
+    }
     descriptors = true;
     for (std::size_t i = 1; i < polled.size(); ++i) {
       if (polled[i].revents != 0) descriptors = AcceptFrom(polled[i].fd) && descriptors;
@@ -194,7 +203,7 @@ bool ConnectionGate::AcceptFrom(int listener) {
   for (int i = 0; i < kAcceptsInARow; ++i) {
     const int fd = ::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0) {
-      Admit(fd);
+      Admit(fd, false);
     } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
       SHOAL_LOG(kWarning, "net", "gate.no_descriptor", {"error", std::strerror(errno)});
       return false;
@@ -205,18 +214,26 @@ bool ConnectionGate::AcceptFrom(int listener) {
   return true;
 }
 
-void ConnectionGate::Admit(int fd) {
+void ConnectionGate::TakePunched(int fd) {
+  Admit(fd, true);
+  Wake();
+}
+
+void ConnectionGate::Admit(int fd, bool punched) {
   const auto other_end = OtherEndOf(fd);
   const auto inode = InodeOf(fd);
   bool admitted = false;
   if (other_end && inode) {
     const TimePoint now = SystemClock().Now();
     MutexLock lock(mutex_);
+    const bool open = !punched || open_;
     if (book_.full() && now - swept_at_ >= kSweepIntervalFull) Sweep(now);
-    const ConnectionBook::Arrival arrival = book_.Arrive(*other_end, now);
+    const ConnectionBook::Arrival arrival =
+        open ? book_.Arrive(*other_end, now) : ConnectionBook::Arrival();
     if (arrival.ended) End(*arrival.ended);
     if (arrival.number) {
-      sockets_[*arrival.number] = {fd, *inode, false};
+      sockets_[*arrival.number] = {fd, *inode, false,
+                                   punched ? other_end : std::optional<TcpEndpoint>()};
       admitted = true;
     }
   }
@@ -258,6 +275,14 @@ bool ConnectionGate::IsRelayed(const std::string& other_end) const {
   MutexLock lock(mutex_);
   return std::any_of(relayed_.begin(), relayed_.end(),
                      [&endpoint](const Relayed& each) { return each.relay == endpoint; });
+}
+
+bool ConnectionGate::IsPunched(const std::string& other_end) const {
+  const auto endpoint = ParseTcpEndpoint(other_end);
+  MutexLock lock(mutex_);
+  return endpoint && std::any_of(sockets_.begin(), sockets_.end(), [&endpoint](const auto& each) {
+           return each.second.punched_to == endpoint;
+         });
 }
 
 void ConnectionGate::Sweep(TimePoint now) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,11 @@ class ConnectionGate {
   static constexpr std::size_t kRelayedMax = 1024;
   // Whether `other_end` is that of such a connection: a relay. Thread: any.
   bool IsRelayed(const std::string& other_end) const;
+  // A connection that the other end and this one made to each other, on which the other calls. Owns
+  // `fd`. What holds for accepted ones holds for it. Thread: as TakeRelayed.
+  void TakePunched(int fd);
+  // Whether `other_end` is that of such a connection. Thread: any.
+  bool IsPunched(const std::string& other_end) const;
 
   // A stream with an admitted key came from `other_end` ("127.0.0.1:80"). False: it has too many
   // connections, and this one ends. Thread: any.
@@ -60,21 +66,23 @@ class ConnectionGate {
     int fd = -1;
     std::uint64_t inode = 0;
     bool ending = false;
+    std::optional<TcpEndpoint> punched_to{};  // nullopt: it was accepted
   };
 
   explicit ConnectionGate(const ConnectionLimits& limits) : book_(limits) {}
   Status Bind(const std::string& listen);
+  void Wake() const;
   void Loop();
   // False: no descriptor is free.
   bool AcceptFrom(int listener);
-  void Admit(int fd);
+  void Admit(int fd, bool punched);
   void Sweep(TimePoint now) SHOAL_REQUIRES(mutex_);
   void SweepRelayed() SHOAL_REQUIRES(mutex_);
   void End(ConnectionNumber number) SHOAL_REQUIRES(mutex_);
 
   std::vector<int> listeners_;
   std::uint16_t port_ = 0;
-  int wake_ = -1;
+  int wake_ = -1;  // the loop looks whether it is over, and at connections that came otherwise
   std::function<void(int)> take_;
   std::thread thread_;
   TimePoint swept_at_{};  // the gate's thread only

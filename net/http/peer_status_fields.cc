@@ -159,7 +159,7 @@ constexpr StatusField kFields[] = {
     Text("links[].address", "Address of the other end."),
     Text("links[].path", "Way that the link takes; empty: not connected.")
         .Label("path")
-        .Values("lan; direct; relay"),
+        .Values("lan; direct; punched; relay"),
     Flag("links[].connected", "Whether the link is open."),
     Number("links[].connections", kNone, "TCP connections of the link."),
     Number("links[].rttMs", kMilliseconds, "Round trip of the last ping of a link.")

@@ -18,6 +18,7 @@
 #include "net/links/chunk.h"
 #include "net/links/link_core.h"
 #include "net/links/link_greeter.h"
+#include "net/links/punched_stream.h"
 #include "net/links/racing_stream.h"
 #include "net/mapping/port_mapper.h"
 #include "net/relay/relay_door.h"
@@ -77,6 +78,7 @@ class GrpcLinkHub final : public LinkHub {
   ~GrpcLinkHub() override {
     pacing_->Stop();
     mapper_.reset();
+    punches_->Use(nullptr);
     door_.reset();
     for (const auto& core : Cores()) core->Fail(Cancelled("this peer is stopping"));
     greeter_->Stop();
@@ -150,8 +152,13 @@ class GrpcLinkHub final : public LinkHub {
     const std::vector<RelayAddress> relays = RelaysAmong(addresses);
     if (!door_ && relays.empty()) return;
     if (!door_) {
-      door_ = NewRelayDoor(options_.identity, gate_->port(),
-                           [gate = gate_](int fd) { gate->TakeRelayed(fd); });
+      PunchHooks hooks;
+      hooks.welcome = [greeter = greeter_](const PeerId& peer) { return greeter->Admits(peer); };
+      hooks.take = [gate = gate_](int fd) { gate->TakePunched(fd); };
+      door_ = NewRelayDoor(
+          options_.identity, gate_->port(), [gate = gate_](int fd) { gate->TakeRelayed(fd); },
+          std::move(hooks));
+      punches_->Use(door_.get());
     }
     door_->Use(relays);
   }
@@ -176,9 +183,14 @@ class GrpcLinkHub final : public LinkHub {
   }
 
   LinkCore::Dialer DialerOf(const LinkTarget& target) {
-    const auto one = [identity = options_.identity, peer = target.peer, streams = streams_](
-                         const std::string& address, std::shared_ptr<StreamSink> sink) {
+    const auto dial = [identity = options_.identity, peer = target.peer, streams = streams_](
+                          const std::string& address, std::shared_ptr<StreamSink> sink) {
       return DialStream(address, *identity, peer, streams, std::move(sink));
+    };
+    const auto one = [dial, peer = target.peer, punches = punches_, executor = executor_](
+                         const std::string& address, std::shared_ptr<StreamSink> sink) {
+      if (!IsPunchAddress(address)) return dial(address, std::move(sink));
+      return PunchedStream::Dial(address, peer, punches.get(), dial, executor, std::move(sink));
     };
     return [one, executor = executor_](const std::vector<std::string>& addresses,
                                        std::shared_ptr<StreamSink> sink) {
@@ -203,6 +215,7 @@ class GrpcLinkHub final : public LinkHub {
         LinkContext{options_.limits, options_.upload, options_.download, executor_, stripes_most_,
                     unfinished_, low_water_, options_.members,
                     [gate = gate_](const std::string& end) { return gate->IsRelayed(end); },
+                    [gate = gate_](const std::string& end) { return gate->IsPunched(end); },
                     [greeter = greeter_] { greeter->LookAgain(); }});
     pacing_->Start();
     MutexLock lock(mutex_);
@@ -247,7 +260,8 @@ class GrpcLinkHub final : public LinkHub {
   std::unique_ptr<grpc::CallbackGenericService> service_;
   std::unique_ptr<PeerServer> server_;
   std::unique_ptr<PortMapper> mapper_;  // null: no router is asked
-  std::unique_ptr<RelayDoor> door_;     // executor only; null: no relay was ever used
+  const std::shared_ptr<PunchWay> punches_ = std::make_shared<PunchWay>();
+  std::unique_ptr<RelayDoor> door_;  // executor only; null: no relay was ever used
   Mutex mutex_;
   std::vector<std::weak_ptr<LinkCore>> cores_ SHOAL_GUARDED_BY(mutex_);
 };

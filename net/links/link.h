@@ -30,7 +30,7 @@ struct LinkStats {
   PeerId peer;
   std::string channel;
   std::string address;  // of the other end, as dialled or accepted; "relay host:port"
-  std::string path;     // lan, direct or relay; empty: not connected
+  std::string path;     // lan, direct, punched or relay; empty: not connected
   bool connected = false;
   std::uint64_t sent_wire_bytes = 0;      // as the sockets count them: payload, headers, framing,
   std::uint64_t received_wire_bytes = 0;  // TLS records

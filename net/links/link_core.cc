@@ -11,7 +11,7 @@ namespace shoal::net {
 namespace {
 
 constexpr Duration kTick = std::chrono::seconds(1);
-constexpr Duration kBetterWayPatience = std::chrono::seconds(5);
+constexpr Duration kBetterWayPatience = std::chrono::seconds(10);  // a punch takes up to 8 s
 constexpr Duration kBetterWayWaitMax = std::chrono::minutes(10);
 
 }  // namespace
@@ -249,10 +249,18 @@ void LinkCore::Opened() {
 void LinkCore::LookAtWay() {
   const std::string address = stream_->address();
   dialled_ = stream_->dialled();
-  const bool relayed =
-      dialled_ ? IsRelayAddress(address) : context_.is_relayed && context_.is_relayed(address);
-  path_ = relayed ? LinkPath::kRelay : PathOf(stream_->peer_address());
-  handshake_.Reached(dialled_ || !relayed ? ShownAddress(address) : "relay " + address);
+  const bool punched =
+      dialled_ ? IsPunchAddress(address) : context_.is_punched && context_.is_punched(address);
+  const bool relayed = !punched && (dialled_ ? IsRelayAddress(address)
+                                             : context_.is_relayed && context_.is_relayed(address));
+  path_ = punched   ? LinkPath::kPunched
+          : relayed ? LinkPath::kRelay
+                    : PathOf(stream_->peer_address());
+  if (punched) {
+    handshake_.Reached(stream_->peer_address());
+  } else {
+    handshake_.Reached(dialled_ || !relayed ? ShownAddress(address) : "relay " + address);
+  }
   seen_changes_ = stream_->changes();
   sockets_ = TuneForBulk(stream_->peer_addresses());
 }

@@ -45,6 +45,8 @@ struct LinkContext {
   std::shared_ptr<MembershipCheck> members;  // null: whoever the plan names may link
   // Whether an accepted connection came by a relay. Thread: any.
   std::function<bool(const std::string& peer_address)> is_relayed;
+  // Whether it was made by both ends, through routers. Thread: any.
+  std::function<bool(const std::string& peer_address)> is_punched;
   // An attempt of this end's failed: callers that waited for its end may be taken. On the executor.
   std::function<void()> attempt_failed;
 };

@@ -8,6 +8,7 @@ namespace shoal::net {
 std::string PathName(LinkPath path) {
   switch (path) {
     case LinkPath::kRelay: return "relay";
+    case LinkPath::kPunched: return "punched";
     case LinkPath::kDirect: return "direct";
     case LinkPath::kLan: return "lan";
   }
@@ -22,8 +23,9 @@ LinkPath PathOf(std::string_view address) {
 std::vector<std::string> BetterThan(LinkPath path, const std::vector<std::string>& addresses) {
   std::vector<std::string> better;
   for (const std::string& address : addresses) {
-    const LinkPath way = IsRelayAddress(address) ? LinkPath::kRelay : PathOf(address);
-    if (way > path) better.push_back(address);
+    const bool relay = IsRelayAddress(address);
+    const LinkPath way = relay ? LinkPath::kPunched : PathOf(address);
+    if (way > path) better.push_back(relay ? PunchAddress(address) : address);
   }
   return better;
 }

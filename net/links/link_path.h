@@ -9,13 +9,14 @@
 
 namespace shoal::net {
 
-enum class LinkPath { kRelay, kDirect, kLan };
+enum class LinkPath { kRelay, kPunched, kDirect, kLan };
 
 // As LinkStats::path.
 std::string PathName(LinkPath path);
 // To an address of a machine, "host:port" in digits: kDirect or kLan. Names count as kDirect.
 LinkPath PathOf(std::string_view address);
-// Those of a peer's addresses, of relays or not, that would be a better way than `path`.
+// Ways to a peer that would be better than `path`: of its addresses, of relays or not, and, with
+// the help of relays, through routers (PunchAddress).
 std::vector<std::string> BetterThan(LinkPath path, const std::vector<std::string>& addresses);
 
 }  // namespace shoal::net

@@ -6,6 +6,11 @@
 #include "net/identity/identity.h"
 
 namespace shoal::net {
+namespace {
+
+constexpr std::string_view kPunch = "punch ";
+
+}  // namespace
 
 bool IsRelayAddress(std::string_view address) {
   return address.find('@') != std::string_view::npos;
@@ -41,10 +46,20 @@ std::string FormatRelayAddress(const RelayAddress& address) {
   return address.secret + "@" + address.host_port;
 }
 
+std::string PunchAddress(const std::string& address) { return std::string(kPunch) + address; }
+
+bool IsPunchAddress(std::string_view address) { return address.starts_with(kPunch); }
+
+Result<RelayAddress> RelayOfPunch(std::string_view address) {
+  if (!IsPunchAddress(address)) return InvalidArgument("this is no way through routers");
+  return ParseRelayAddress(address.substr(kPunch.size()));
+}
+
 std::string ShownAddress(std::string_view address) {
   const std::size_t at = address.rfind('@');
   if (at == std::string_view::npos) return std::string(address);
-  return "relay " + std::string(address.substr(at + 1));
+  return (IsPunchAddress(address) ? "punched with relay " : "relay ") +
+         std::string(address.substr(at + 1));
 }
 
 std::vector<RelayAddress> RelaysAmong(const std::vector<std::string>& addresses) {

@@ -25,6 +25,13 @@ bool IsRelayAddress(std::string_view address);
 Result<RelayAddress> ParseRelayAddress(std::string_view address);
 std::string FormatRelayAddress(const RelayAddress& address);
 
+// How a peer is reached through both routers with the help of the relay at `address`
+// (punch_rules.h). IsRelayAddress holds for it as well. This machine's own word: no peer is known
+// by it.
+std::string PunchAddress(const std::string& address);
+bool IsPunchAddress(std::string_view address);
+Result<RelayAddress> RelayOfPunch(std::string_view address);
+
 // For people: without the secret, "relay host:port". Others stay as they are.
 std::string ShownAddress(std::string_view address);
 

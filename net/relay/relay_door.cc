@@ -20,6 +20,7 @@
 #include "common/mutex.h"
 #include "common/trace.h"
 #include "net/base/host_port.h"
+#include "net/relay/punch_desk-inl.h"
 #include "net/relay/relay_ticket.h"
 
 namespace shoal::net {
@@ -91,7 +92,8 @@ class Arrival : public std::enable_shared_from_this<Arrival> {
  public:
   Arrival(asio::io_context* context, RelaySession session, std::function<void(int)> take)
       : context_(context), timer_(*context), socket_(*context), take_(std::move(take)) {
-    request_ = std::string(kRelayPreface) + EncodeRelayMessage(RelayJoin{session});
+    // Relays of both versions take that.
+    request_ = std::string(kRelayPrefaceWithoutPunches) + EncodeRelayMessage(RelayJoin{session});
   }
 
   void Start(const std::string& relay) {
@@ -157,6 +159,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
   struct Hooks {
     std::function<void(const RelayState&)> on_state;
     std::function<void(const RelaySession&, const std::string& relay)> on_call;
+    std::function<void(const RelayPunching&, const tcp::endpoint& relay)> on_punching;
   };
 
   // Of one secret, and so of one relay: a second registration there would end the first. The
@@ -175,6 +178,9 @@ class Registration : public std::enable_shared_from_this<Registration> {
   }
 
   const std::vector<RelayAddress>& addresses() const { return addresses_; }
+  // Whether the relay knows punches.
+  bool punches() const { return state_.registered && !old_; }
+  void Say(const RelayMessage& message) { Write(EncodeRelayMessage(message)); }
 
   void Start() {
     connector_ = std::make_shared<Connector>(
@@ -210,7 +216,8 @@ class Registration : public std::enable_shared_from_this<Registration> {
     state_.own_address = unknown ? "" : FormatHostPort({own.address().to_string(), own.port()});
     state_.reached.reset();
     Ping();
-    Write(std::string(kRelayPreface) + EncodeRelayMessage(RelayRegister{identity_->id}));
+    Write(std::string(old_ ? kRelayPrefaceWithoutPunches : kRelayPreface) +
+          EncodeRelayMessage(RelayRegister{identity_->id}));
     Read();
   }
 
@@ -240,6 +247,10 @@ class Registration : public std::enable_shared_from_this<Registration> {
   }
 
   void Look() {
+    if (!state_.registered && !challenged_ && !old_ && in_.starts_with("HTTP")) {
+      old_ = true;  // so it answers to a version that it does not know
+      return Broken("it is of an older version");
+    }
     for (;;) {
       auto taken = TakeRelayMessage(in_);
       if (!taken.ok()) return Broken(taken.status().message());
@@ -268,6 +279,10 @@ class Registration : public std::enable_shared_from_this<Registration> {
       hooks_.on_state(state_);
     } else if (const auto* incoming = std::get_if<RelayIncoming>(&message)) {
       if (state_.registered) hooks_.on_call(incoming->session, relay().host_port);
+    } else if (const auto* punching = std::get_if<RelayPunching>(&message)) {
+      Error unknown;
+      const auto end = socket_.remote_endpoint(unknown);
+      if (state_.registered && !unknown) hooks_.on_punching(*punching, end);
     } else if (const auto* refused = std::get_if<RelayRefused>(&message)) {
       return Status(refused->code, "refused: " + refused->error);
     } else if (const auto* dialled = std::get_if<RelayDialled>(&message)) {
@@ -308,6 +323,7 @@ class Registration : public std::enable_shared_from_this<Registration> {
     if (state_.registered || state_.trouble != why) {
       SHOAL_LOG(kInfo, "net", "relay.lost", {"relay", relay().host_port}, {"error", why});
     }
+    if (state_.registered) old_ = false;  // it may come back as a newer one
     state_.registered = false;
     state_.trouble = why;
     hooks_.on_state(state_);
@@ -340,14 +356,18 @@ class Registration : public std::enable_shared_from_this<Registration> {
   std::string writing_;
   RelayState state_;
   bool challenged_ = false;  // on this connection
+  bool old_ = false;         // the relay knows no punches
   bool stopped_ = false;
 };
 
 class AsioRelayDoor final : public RelayDoor {
  public:
   AsioRelayDoor(std::shared_ptr<const Identity> identity, std::uint16_t port,
-                std::function<void(int)> take)
-      : identity_(std::move(identity)), port_(port), take_(std::move(take)) {
+                std::function<void(int)> take, PunchHooks punch_hooks)
+      : identity_(std::move(identity)),
+        port_(port),
+        take_(std::move(take)),
+        punches_(&context_, std::move(punch_hooks)) {
     thread_ = std::thread([this] {
       SetThreadName("relay");
       context_.run();
@@ -359,6 +379,7 @@ class AsioRelayDoor final : public RelayDoor {
       for (const auto& weak : arrivals_) {
         if (const auto arrival = weak.lock()) arrival->Cancel();
       }
+      punches_.Stop();
     });
     work_.reset();
     thread_.join();
@@ -366,6 +387,16 @@ class AsioRelayDoor final : public RelayDoor {
 
   void Use(const std::vector<RelayAddress>& relays) override {
     asio::post(context_, [this, relays] { UseOnThread(relays); });
+  }
+  void Punch(const RelayAddress& relay, const PeerId& peer, PunchDone done) override {
+    asio::post(context_, [this, secret = relay.secret, peer, done = std::move(done)]() mutable {
+      const auto found = registrations_.find(secret);
+      if (found == registrations_.end() || !found->second->punches()) {
+        return done(Unavailable("no relay that knows both ends helps to connect them"));
+      }
+      const auto send = [at = found->second](const RelayMessage& message) { at->Say(message); };
+      punches_.Ask(secret, peer, send, std::move(done));
+    });
   }
   std::vector<RelayState> states() const override {
     std::vector<RelayState> states;
@@ -398,6 +429,10 @@ class AsioRelayDoor final : public RelayDoor {
       hooks.on_call = [this](const RelaySession& session, const std::string& at) {
         Fetch(session, at);
       };
+      hooks.on_punching = [this, key = secret](const RelayPunching& punching,
+                                               const tcp::endpoint& at) {
+        punches_.OnPunching(key, punching, at);
+      };
       const auto made =
           std::make_shared<Registration>(&context_, addresses, identity_, port_, hooks);
       registrations_.emplace(secret, made);
@@ -429,6 +464,7 @@ class AsioRelayDoor final : public RelayDoor {
       asio::make_work_guard(context_);
   std::map<std::string, std::shared_ptr<Registration>> registrations_;  // by secret; the thread's
   std::vector<std::weak_ptr<Arrival>> arrivals_;                        // the thread's only
+  PunchDesk punches_;                                                   // the thread's only
   mutable Mutex mutex_;
   std::map<std::string, RelayState> states_ SHOAL_GUARDED_BY(mutex_);  // by secret
   std::thread thread_;
@@ -437,8 +473,10 @@ class AsioRelayDoor final : public RelayDoor {
 }  // namespace
 
 std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
-                                        std::uint16_t port, std::function<void(int fd)> take) {
-  return std::make_unique<AsioRelayDoor>(std::move(identity), port, std::move(take));
+                                        std::uint16_t port, std::function<void(int fd)> take,
+                                        PunchHooks punch_hooks) {
+  return std::make_unique<AsioRelayDoor>(std::move(identity), port, std::move(take),
+                                         std::move(punch_hooks));
 }
 
 }  // namespace shoal::net

@@ -13,7 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "common/ids.h"
 #include "net/identity/identity.h"
+#include "net/relay/punch_hooks.h"
 #include "net/relay/relay_address.h"
 #include "net/relay/relay_state.h"
 
@@ -32,15 +34,19 @@ class RelayDoor {
 
   virtual ~RelayDoor() = default;  // `take` does not run afterwards
 
-  // Thread: any, all three.
+  // Thread: any, all of them.
   virtual void Use(const std::vector<RelayAddress>& relays) = 0;  // in place of those before
   virtual std::vector<RelayState> states() const = 0;
+  // Tries to connect to `peer`, who must be registered at that relay, too, through both routers.
+  // `done` runs once, on the door's thread, within two times kPunchPatience; never within the call.
+  virtual void Punch(const RelayAddress& relay, const PeerId& peer, PunchDone done) = 0;
 };
 
 // `take` owns each connected, non-blocking socket it gets; it runs on a thread of the door's own.
 // `port` is this machine's listening one, which relays try to reach from outside.
 std::unique_ptr<RelayDoor> NewRelayDoor(std::shared_ptr<const Identity> identity,
-                                        std::uint16_t port, std::function<void(int fd)> take);
+                                        std::uint16_t port, std::function<void(int fd)> take,
+                                        PunchHooks punch_hooks = {});
 
 }  // namespace shoal::net
 

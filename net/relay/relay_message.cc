@@ -28,6 +28,10 @@ enum class Type : unsigned char {
   kPong = 10,
   kDialBack = 11,
   kDialled = 12,
+  kPunch = 13,
+  kPunching = 14,
+  kPunchJoin = 15,
+  kPunchTarget = 16,
 };
 
 template <std::size_t kSize, typename Byte>
@@ -67,6 +71,19 @@ std::pair<Type, std::string> BodyOf(const RelayDialBack& m) {
 std::pair<Type, std::string> BodyOf(const RelayDialled& m) {
   return {Type::kDialled, std::string(1, m.reached ? '\1' : '\0')};
 }
+std::pair<Type, std::string> BodyOf(const RelayPunch& m) {
+  return {Type::kPunch, Text(m.other.key)};
+}
+std::pair<Type, std::string> BodyOf(const RelayPunching& m) {
+  return {Type::kPunching,
+          Text(m.session) + std::string(1, m.asked ? '\1' : '\0') + Text(m.other.key)};
+}
+std::pair<Type, std::string> BodyOf(const RelayPunchJoin& m) {
+  return {Type::kPunchJoin, Text(m.session)};
+}
+std::pair<Type, std::string> BodyOf(const RelayPunchTarget& m) {
+  return {Type::kPunchTarget, Cut(m.address)};
+}
 
 // Takes fields off the front of a body; failed() where one is too short.
 class Fields {
@@ -95,12 +112,43 @@ class Fields {
   bool failed_ = false;
 };
 
+template <typename Message>
+std::optional<RelayMessage> Made(const Fields& fields, Message message) {
+  if (fields.failed()) return std::nullopt;
+  return RelayMessage(std::move(message));
+}
+
+std::optional<RelayMessage> ParsePunch(Type type, Fields fields) {
+  switch (type) {
+    case Type::kPunch: {
+      RelayPunch m;
+      fields.Read(&m.other.key);
+      return Made(fields, m);
+    }
+    case Type::kPunching: {
+      RelayPunching m;
+      std::array<unsigned char, 1> asked{};
+      fields.Read(&m.session).Read(&asked).Read(&m.other.key);
+      m.asked = asked[0] == 1;
+      return Made(fields, m);
+    }
+    case Type::kPunchJoin: {
+      RelayPunchJoin m;
+      fields.Read(&m.session);
+      return Made(fields, m);
+    }
+    case Type::kPunchTarget: {
+      RelayPunchTarget m;
+      fields.ReadText(&m.address);
+      return Made(fields, std::move(m));
+    }
+    default: return std::nullopt;
+  }
+}
+
 std::optional<RelayMessage> Parse(Type type, std::string_view body) {
   Fields fields(body);
-  const auto made = [&fields](auto message) -> std::optional<RelayMessage> {
-    if (fields.failed()) return std::nullopt;
-    return RelayMessage(std::move(message));
-  };
+  const auto made = [&fields](auto message) { return Made(fields, std::move(message)); };
   switch (type) {
     case Type::kRegister: {
       RelayRegister m;
@@ -153,8 +201,8 @@ std::optional<RelayMessage> Parse(Type type, std::string_view body) {
       fields.Read(&reached);
       return made(RelayDialled{reached[0] == 1});
     }
+    default: return ParsePunch(type, fields);
   }
-  return std::nullopt;
 }
 
 Status NotACall() {

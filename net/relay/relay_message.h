@@ -17,8 +17,12 @@
 
 namespace shoal::net {
 
-// What a peer's connection begins with; the last character is the version.
-inline constexpr std::string_view kRelayPreface = "shoal-relay/1\n";
+// What a peer's connection begins with; the last character is the version. Version 2 adds punches
+// (RelayPunch and the three behind it). A relay takes both, and sends a peer of version 1 nothing
+// that it does not know.
+inline constexpr std::string_view kRelayPreface = "shoal-relay/2\n";
+inline constexpr std::string_view kRelayPrefaceWithoutPunches = "shoal-relay/1\n";
+static_assert(kRelayPreface.size() == kRelayPrefaceWithoutPunches.size());
 
 using RelayChallengeBytes = std::array<unsigned char, 32>;
 using RelaySession = std::array<unsigned char, 16>;
@@ -65,9 +69,29 @@ struct RelayDialled {
   bool reached = false;
 };
 
-using RelayMessage = std::variant<RelayRegister, RelayChallenge, RelayProof, RelayRegistered,
-                                  RelayIncoming, RelayJoin, RelayJoined, RelayRefused, RelayPing,
-                                  RelayPong, RelayDialBack, RelayDialled>;
+// Peer to relay: help me and `other`, who is registered here as well, to connect to each other.
+struct RelayPunch {
+  PeerId other;
+};
+// Relay to both: come with a new connection, from a port that further ones can leave by as well.
+struct RelayPunching {
+  RelaySession session{};  // this peer's own
+  bool asked = false;      // by this peer, which is the caller; else it is called
+  PeerId other;
+};
+// Peer to relay, first message of that new connection; and the answer when both have come: connect
+// to the other's address by the same port, at once and again until the other does.
+struct RelayPunchJoin {
+  RelaySession session{};
+};
+struct RelayPunchTarget {
+  std::string address;  // the other's, as the relay sees it
+};
+
+using RelayMessage =
+    std::variant<RelayRegister, RelayChallenge, RelayProof, RelayRegistered, RelayIncoming,
+                 RelayJoin, RelayJoined, RelayRefused, RelayPing, RelayPong, RelayDialBack,
+                 RelayDialled, RelayPunch, RelayPunching, RelayPunchJoin, RelayPunchTarget>;
 
 inline constexpr std::size_t kRelayTextMax = 512;  // of an address or an error
 inline constexpr std::size_t kRelayHeaderBytes = 3;

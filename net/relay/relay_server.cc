@@ -17,6 +17,8 @@
 #include "net/base/host_port.h"
 #include "net/base/transfer_rates.h"
 #include "net/pacing/rate_limiter.h"
+#include "net/relay/punch_book.h"
+#include "net/relay/punch_rules.h"
 #include "net/relay/relay_ticket.h"
 #include "net/relay/relay_visitor-inl.h"
 #include "net/relay/splice-inl.h"
@@ -42,6 +44,7 @@ struct RegisteredPeer {
   std::size_t waiting = 0;
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
+  PunchBudget punches{};  // that it asks for
 };
 
 struct WaitingCall {
@@ -284,6 +287,47 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     });
   }
 
+  // What cannot be had is not answered: the asker waits for a moment only.
+  void OnPunch(const std::shared_ptr<RelayVisitor>& peer, const PeerId& other) override {
+    const TimePoint now = SystemClock().Now();
+    const auto asker = peers_.find(peer->key);
+    const auto asked = peers_.find(other);
+    if (asker == peers_.end() || asker->second.visitor != peer || asked == peers_.end() ||
+        asker == asked || !asked->second.visitor || !asked->second.visitor->punches() ||
+        !asker->second.punches.Take(now)) {
+      return;
+    }
+    RelayPunching to_asker{{}, true, other}, to_asked{{}, false, peer->key};
+    randombytes_buf(to_asker.session.data(), to_asker.session.size());
+    randombytes_buf(to_asked.session.data(), to_asked.session.size());
+    if (!punches_.Ask(peer->key, to_asker.session, other, to_asked.session, now).ok()) return;
+    const auto called = asked->second.visitor;
+    peer->Send(to_asker);
+    called->Send(to_asked);
+  }
+
+  void OnPunchJoin(const std::shared_ptr<RelayVisitor>& peer,
+                   const RelaySession& session) override {
+    std::erase_if(punchers_, [](const auto& each) { return each.second.expired(); });
+    const PeerId* const key = punches_.PeerOfSession(session);
+    if (key == nullptr || !gate_->Prove(peer->address(), *key)) {
+      return peer->Refuse(NotFound("there is no such punch, or no more"));
+    }
+    const auto met = punches_.Come(session, peer->address(), SystemClock().Now());
+    if (!met.ok()) return peer->Refuse(met.status());
+    if (!*met) {
+      punchers_[session] = peer;
+      return;
+    }
+    const auto first = punchers_.find((*met)->session);
+    const auto other = first == punchers_.end() ? nullptr : first->second.lock();
+    if (!other) return peer->Refuse(NotFound("the other one is gone"));
+    punchers_.erase(first);
+    ++punches_total_;
+    other->Send(RelayPunchTarget{peer->address()});
+    peer->Send(RelayPunchTarget{(*met)->address});
+  }
+
   void OnGone(RelayVisitor* visitor) override {
     const auto peer = peers_.find(visitor->key);
     if (peer != peers_.end() && peer->second.visitor.get() == visitor) {
@@ -321,6 +365,7 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
     stats.calls = splices_.size();
     stats.calls_total = calls_total_;
     stats.refused_total = refused_;
+    stats.punches_total = punches_total_;
     stats.bytes_total = bytes_;
     stats.rate_bps = rates_.send_bps();
     stats.connections = gate_->count().all;
@@ -350,10 +395,13 @@ class AsioRelayServer final : public RelayServer, public RelayVisitor::Owner {
   std::map<PeerId, RegisteredPeer> peers_;
   std::map<RelaySession, WaitingCall> waiting_;
   std::map<std::uint64_t, std::shared_ptr<Splice>> splices_;
+  PunchBook punches_;
+  std::map<RelaySession, std::weak_ptr<RelayVisitor>> punchers_;  // who came first
   TransferRates rates_;
   std::uint64_t bytes_ = 0;
   std::uint64_t calls_total_ = 0;
   std::uint64_t refused_ = 0;
+  std::uint64_t punches_total_ = 0;
   std::size_t dials_ = 0;
   bool ending_ = false;
 };

@@ -43,6 +43,7 @@ struct RelayStats {
   std::uint64_t calls = 0;            // that stand now
   std::uint64_t calls_total = 0;      // that were connected, since the start
   std::uint64_t refused_total = 0;    // calls and registrations
+  std::uint64_t punches_total = 0;    // pairs that were told each other's address
   std::uint64_t bytes_total = 0;
   double rate_bps = 0;  // of the last seconds
   std::size_t connections = 0;

@@ -34,6 +34,7 @@ std::string RelayStatusJson(const RelayStats& stats, const std::string& version)
                                  {"calls", stats.calls},
                                  {"callsTotal", stats.calls_total},
                                  {"refusedTotal", stats.refused_total},
+                                 {"punchesTotal", stats.punches_total},
                                  {"bytesTotal", stats.bytes_total},
                                  {"rateBps", stats.rate_bps},
                                  {"peers", nlohmann::ordered_json::array()}};
@@ -58,6 +59,9 @@ std::string RelayMetrics(const RelayStats& stats, const std::string& version) {
                    number(stats.calls_total));
   families.Counter("shoal_relay_refused_total", "Calls and registrations that were refused.",
                    number(stats.refused_total));
+  families.Counter("shoal_relay_punches_total",
+                   "Pairs of peers that were told how to connect to each other.",
+                   number(stats.punches_total));
   families.Counter("shoal_relay_bytes_total", "Bytes that were passed on, both ways.",
                    number(stats.bytes_total));
   return families.Text();

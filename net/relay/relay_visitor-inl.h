@@ -37,6 +37,9 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
     virtual void OnProof(const std::shared_ptr<RelayVisitor>& peer, const RelayProof& proof) = 0;
     virtual void OnJoin(const std::shared_ptr<RelayVisitor>& peer, const RelayJoin& join) = 0;
     virtual void OnDialBack(const std::shared_ptr<RelayVisitor>& peer, std::uint16_t port) = 0;
+    virtual void OnPunch(const std::shared_ptr<RelayVisitor>& peer, const PeerId& other) = 0;
+    virtual void OnPunchJoin(const std::shared_ptr<RelayVisitor>& peer,
+                             const RelaySession& session) = 0;
     virtual void OnGone(RelayVisitor* visitor) = 0;
   };
 
@@ -57,6 +60,8 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
   void Settle();
 
   const std::string& address() const { return address_; }
+  // Whether it speaks a version that has punches.
+  bool punches() const { return punches_; }
   // Whom the connection is for, as the owner keeps it.
   PeerId key;
   RelayChallenge challenge;
@@ -71,6 +76,8 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
   bool LookAtCall();
   bool LookAtMessage();
   void Handle(const RelayMessage& message);
+  // False: it is none, or not to be said now.
+  bool HandlePunch(const RelayMessage& message);
   void Write(std::string bytes);
   void WriteNext();
   void Watch(std::chrono::seconds patience);
@@ -83,6 +90,7 @@ class RelayVisitor : public std::enable_shared_from_this<RelayVisitor> {
   std::string in_;
   std::deque<std::string> out_;
   Role role_ = Role::kFresh;
+  bool punches_ = false;
   bool settled_ = false;
   bool ending_ = false;  // after what is to be written
   bool taken_ = false;   // spliced or closed

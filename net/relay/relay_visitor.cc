@@ -57,12 +57,14 @@ void RelayVisitor::Look() {
       const std::size_t size = std::min(word.size(), in_.size());
       return in_.compare(0, size, word, 0, size) == 0;
     };
-    if (in_.size() >= kRelayPreface.size() && begins(kRelayPreface)) {
+    const bool now = begins(kRelayPreface), before = begins(kRelayPrefaceWithoutPunches);
+    if (in_.size() >= kRelayPreface.size() && (now || before)) {
       role_ = Role::kPeer;
+      punches_ = now;
       in_.erase(0, kRelayPreface.size());
     } else if (in_.size() >= kCall.size() && begins(kCall)) {
       role_ = Role::kCaller;
-    } else if (!begins(kRelayPreface) && !begins(kCall)) {
+    } else if (!now && !before && !begins(kCall)) {
       return RefuseCall(InvalidArgument("not a call"));
     }
   }
@@ -118,9 +120,24 @@ void RelayVisitor::Handle(const RelayMessage& message) {
     Send(RelayPong{});
   } else if (const auto* back = std::get_if<RelayDialBack>(&message); back != nullptr && settled_) {
     owner_->OnDialBack(self, back->port);
+  } else if (HandlePunch(message)) {
   } else if (!std::holds_alternative<RelayPong>(message)) {
     Refuse(InvalidArgument("this message does not belong here"));
   }
+}
+
+bool RelayVisitor::HandlePunch(const RelayMessage& message) {
+  if (!punches_) return false;
+  const auto self = shared_from_this();
+  if (const auto* punch = std::get_if<RelayPunch>(&message); punch != nullptr && settled_) {
+    owner_->OnPunch(self, punch->other);
+    return true;
+  }
+  if (const auto* join = std::get_if<RelayPunchJoin>(&message); join != nullptr && !settled_) {
+    owner_->OnPunchJoin(self, join->session);
+    return true;
+  }
+  return false;
 }
 
 void RelayVisitor::Send(const RelayMessage& message) { Write(EncodeRelayMessage(message)); }

@@ -27,6 +27,9 @@ class Splice : public std::enable_shared_from_this<Splice> {
   // Pings of both ends come more often than this; a pair that is silent for longer is over.
   static constexpr std::chrono::seconds kSilence{90};
   static constexpr std::size_t kBufferBytes = 64 * 1024;
+  // Of a writer that is faster than its reader, so much may wait in the kernel: enough for
+  // 500 Mbit/s over 60 ms, little enough that urgent messages are not late by many seconds.
+  static constexpr int kWindowBytes = 4 << 20;
 
   struct Hooks {
     std::function<void(std::uint64_t bytes)> on_bytes;  // were written
@@ -37,8 +40,8 @@ class Splice : public std::enable_shared_from_this<Splice> {
   Splice(Socket one, Socket other, std::vector<std::shared_ptr<RateLimiter>> limiters, Hooks hooks);
 
   // `first` is what came from `one` already; `answer` goes to `one` before anything else. Both
-  // sockets may do nothing else any more.
-  void Start(std::string first, std::string answer);
+  // sockets may do nothing else any more. `one_window_bytes`: what may wait unread at `one`.
+  void Start(std::string first, std::string answer, int one_window_bytes = kWindowBytes);
   void End();
 
  private:

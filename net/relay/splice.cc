@@ -12,9 +12,6 @@ namespace {
 namespace asio = boost::asio;
 using Error = boost::system::error_code;
 
-// Of a writer that is faster than its reader, so much may wait in the kernel on either side: enough
-// for 500 Mbit/s over 60 ms, little enough that urgent messages are not late by many seconds.
-constexpr int kWindowBytes = 4 << 20;
 constexpr int kUnsentBytes = 128 * 1024;
 
 }  // namespace
@@ -27,10 +24,9 @@ Splice::Splice(Socket one, Socket other, std::vector<std::shared_ptr<RateLimiter
       hooks_(std::move(hooks)),
       watch_(one_.get_executor()) {}
 
-void Splice::Start(std::string first, std::string answer) {
-  for (Socket* const socket : {&one_, &other_}) {
-    LimitWaiting(socket->native_handle(), kWindowBytes, kUnsentBytes);
-  }
+void Splice::Start(std::string first, std::string answer, int one_window_bytes) {
+  LimitWaiting(one_.native_handle(), one_window_bytes, kUnsentBytes);
+  LimitWaiting(other_.native_handle(), kWindowBytes, kUnsentBytes);
   Watch();
   there_.bytes = std::min(first.size(), there_.buffer.size());
   std::copy_n(first.begin(), there_.bytes, there_.buffer.begin());

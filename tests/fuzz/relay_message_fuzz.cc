@@ -1,11 +1,13 @@
-// What comes to a relay, and from one: messages and the heads of calls. Whatever is accepted must
-// be written and read back the same.
+// What comes to a relay, and from one: messages, the heads of calls, whom to dial. Whatever is
+// accepted must be written and read back the same, and no peer dials its own home at such a word.
 
 #include <cstdint>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
+#include "net/base/tcp_endpoint.h"
+#include "net/relay/punch_rules.h"
 #include "net/relay/relay_address.h"
 #include "net/relay/relay_message.h"
 
@@ -40,7 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
     }
   }
+  if (CheckPunchTarget(text, "198.51.100.1:8783").ok()) {
+    const auto end = ParseTcpEndpoint(text);
+    if (!end || IsPrivate(*end) || end->port < kPunchPortMin) std::abort();
+  }
   if (const auto relay = ParseRelayAddress(text); relay.ok()) {
+    const auto punch = RelayOfPunch(PunchAddress(std::string(text)));
+    if (!punch.ok() || *punch != *relay) std::abort();
     const auto again = ParseRelayAddress(FormatRelayAddress(*relay));
     if (!again.ok() || *again != *relay) std::abort();
     const bool named_so = relay->host_port.find(relay->secret) != std::string::npos;

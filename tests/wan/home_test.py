@@ -1,15 +1,13 @@
 """Swarms of people behind routers: nobody can be dialled, and a relay stands outside."""
 
-import contextlib
 import json
 import time
 
 import harness
-import namespaces
-from harness import Daemon, run, wait_for
-from swarm import Swarm
+import homes
+from harness import run, wait_for
+from homes import RELAY_PORT, HomesTest
 
-RELAY_PORT = 8783
 # From the invite that is pasted to the first micro-batch that counts.
 PASTE_TO_COUNT_S = 180
 # Lets nobody in who was not called.
@@ -19,42 +17,7 @@ WALL = """table ip wall {
 }"""
 
 
-class HomeTest(harness.SwarmTest):
-
-    def setUp(self):
-        super().setUp()
-        self.stack = self.enterContext(contextlib.ExitStack())
-        self.internet = self.stack.enter_context(namespaces.Internet())
-        self.outside = self.internet.machine("relay")
-        self.relay = None
-
-    def start_relay(self):
-        address = self.outside.address
-        any_address = "[::]" if ":" in address else "0.0.0.0"
-        self.relay = Daemon("shoal-relay",
-                            ["--dir", self.folder / "relay", "--listen",
-                             f"{any_address}:{RELAY_PORT}", "--advertise", address,
-                             "--status-listen", "off"],
-                            self.folder / "relay.log", self.outside.prefix)
-        self.stack.callback(self.relay.kill)
-        secret = self.folder / "relay/relay_secret"
-        wait_for(secret.exists, 20, "the relay has a secret")
-        host = f"[{address}]" if ":" in address else address
-        return f"{secret.read_text().strip()}@{host}:{RELAY_PORT}"
-
-    def swarm(self, organiser, relay, listen="0.0.0.0:8781", **options):
-        network = {"listen": listen, "advertise": [organiser.address], "relays": [relay]}
-        swarm = self.stack.enter_context(Swarm(self.folder / "s", prefix=organiser.prefix,
-                                               network=network, **options))
-        swarm.start_scheduler()
-        return swarm
-
-    def join(self, swarm, name, machine, listen="0.0.0.0:0"):
-        return swarm.start_peer(name, listen=listen, advertise=machine.address,
-                                prefix=machine.prefix)
-
-    def paths(self, swarm, name):
-        return {link["path"] for link in swarm.peer_status(name)["links"]}
+class HomeTest(HomesTest):
 
     def test_three_homes_train_and_export(self):
         organiser = self.internet.home("o").machines[0]
@@ -213,6 +176,4 @@ class HomeTest(harness.SwarmTest):
 
 
 if __name__ == "__main__":
-    if not harness.is_root() or not namespaces.possible() or not namespaces.can_masquerade():
-        harness.skip_file("needs root and nftables")
-    harness.main()
+    homes.main()

@@ -247,6 +247,14 @@ MASQUERADE = """table ip home {{
 }}"""
 
 
+# Whoever calls a port that the machine inside uses gets there, whomever it spoke to before.
+FULL_CONE = """table ip home {{
+  chain back {{ type nat hook prerouting priority dstnat;
+    iifname "wan" tcp dport 1024-65535 dnat to {machine}; }}
+  chain through {{ iifname "wan" ct status dnat accept; }}
+}}"""
+
+
 class Internet:
     """Public machines and homes around one bridge, 203.0.113.0/24, or, with a round trip time, one
     `shoal-bench switch`, which start() starts when all are there. Gone after the `with`."""
@@ -291,8 +299,9 @@ class Internet:
         machine.address = f"2001:db8::{number:x}" if ipv6 else f"203.0.113.{number}"
         return machine
 
-    def home(self, label, machines=1, up="20mbit", down="100mbit", symmetric=False):
-        home = Home(self, label, next(self.numbers), up, down, symmetric)
+    def home(self, label, machines=1, up="20mbit", down="100mbit", symmetric=False,
+             full_cone=False):
+        home = Home(self, label, next(self.numbers), up, down, symmetric, full_cone)
         self.stack.callback(home.close)
         home.build()
         for _ in range(machines):
@@ -302,11 +311,12 @@ class Internet:
 
 class Home:
     """Machines behind a router that translates addresses and lets nothing in that was not asked
-    for. `symmetric`: each connection leaves by another port. The line is `up` and `down`."""
+    for. `symmetric`: each connection leaves by another port. `full_cone`: the ports of the first
+    machine are open to all. The line is `up` and `down`."""
 
-    def __init__(self, internet, label, number, up, down, symmetric):
+    def __init__(self, internet, label, number, up, down, symmetric, full_cone):
         self.internet, self.label, self.number = internet, label, number
-        self.up, self.down, self.symmetric = up, down, symmetric
+        self.up, self.down, self.symmetric, self.full_cone = up, down, symmetric, full_cone
         self.router = None
         self.machines = []
 
@@ -319,6 +329,8 @@ class Home:
         self.router.run("ip", "link", "set", "lan", "up")
         self.router.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
         self.router.run("nft", MASQUERADE.format(how="fully-random" if self.symmetric else ""))
+        if self.full_cone:
+            self.router.run("nft", FULL_CONE.format(machine=f"192.168.{self.number}.2"))
         for device, rate in (("wan", self.up), ("lan", self.down)):
             self.router.run("tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
                             "burst", "64kb", "latency", "100ms")

@@ -29,15 +29,15 @@ std::string Verdict(const nlohmann::json& status) {
   return nlohmann::json::parse(NetcheckJson(status.dump()).value())["verdict"];
 }
 
-TEST(NetcheckView, SaysAllInTenLines) {
+TEST(NetcheckView, SaysAllInElevenLines) {
   const std::string view = View(Status());
-  EXPECT_EQ(std::count(view.begin(), view.end(), '\n'), 10) << view;
+  EXPECT_EQ(std::count(view.begin(), view.end(), '\n'), 11) << view;
   for (const char* part :
        {"192.168.1.5, listens on port 4711", "203.0.113.7:5000 by relay.example.org:8783",
-        "translates addresses and keeps ports", "none: no router answers by UPnP",
-        "no relay reached this peer's port", "relay.example.org:8783: registered, 12.5 ms",
-        "takes 18 Mbit/s up, cap 20 Mbit/s", "1 lan, 2 relay", "by a relay, or it dials them",
-        "forward TCP port 4711"}) {
+        "translates addresses and keeps ports", "likely, with others",
+        "none: no router answers by UPnP", "no relay reached this peer's port",
+        "relay.example.org:8783: registered, 12.5 ms", "takes 18 Mbit/s up, cap 20 Mbit/s",
+        "1 lan, 2 relay", "by a relay, or it dials them", "forward TCP port 4711"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
   EXPECT_EQ(Verdict(Status()), "relay");
@@ -73,6 +73,21 @@ TEST(NetcheckView, WithoutARelayNothingIsGuessed) {
   status["relays"][0] = {{"relay", "r:1"}, {"registered", false}, {"trouble", "no route"}};
   EXPECT_EQ(Verdict(status), "unknown");
   EXPECT_THAT(View(status), HasSubstr("r:1: not registered, no route"));
+}
+
+TEST(NetcheckView, ARouterThatChangesPortsNeedsARelay) {
+  const auto word = [](const nlohmann::json& status) {
+    return nlohmann::json::parse(NetcheckJson(status.dump()).value())["punch"];
+  };
+  EXPECT_EQ(word(Status()), "likely");
+  nlohmann::json changed = Status();
+  changed["relays"][0]["seenAddress"] = "203.0.113.7:61234";
+  changed["links"][0]["path"] = "punched";
+  EXPECT_EQ(word(changed), "unlikely");
+  EXPECT_THAT(View(changed), HasSubstr("unlikely: the router changes ports"));
+  EXPECT_THAT(View(changed), HasSubstr("1 lan, 1 punched, 1 relay"));
+  changed["relays"] = nlohmann::json::array();
+  EXPECT_EQ(word(changed), "unknown");
 }
 
 TEST(NetcheckView, ValuesOfOtherTypesDoNoHarm) {

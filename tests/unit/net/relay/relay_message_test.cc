@@ -42,6 +42,13 @@ std::vector<std::pair<RelayMessage, std::string>> Golden() {
   Count(&incoming.session, 0xf0);
   RelayJoin join;
   Count(&join.session, 0xf0);
+  RelayPunch punch;
+  Count(&punch.other.key, 0);
+  RelayPunching punching{{}, true, {}};
+  Count(&punching.session, 0xf0);
+  Count(&punching.other.key, 0);
+  RelayPunchJoin punch_join;
+  Count(&punch_join.session, 0xf0);
   const std::string from0 = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
   const std::string from40 = "404142434445464748494a4b4c4d4e4f505152535455565758595a5b5c5d5e5f";
   const std::string from80 = "808182838485868788898a8b8c8d8e8f909192939495969798999a9b9c9d9e9f";
@@ -60,11 +67,16 @@ std::vector<std::pair<RelayMessage, std::string>> Golden() {
       {RelayPong{}, "0a0000"},
       {RelayDialBack{8782}, "0b02004e22"},
       {RelayDialled{true}, "0c010001"},
+      {punch, "0d2000" + from0},
+      {punching, "0e3100" + fromf0 + "01" + from0},
+      {punch_join, "0f1000" + fromf0},
+      {RelayPunchTarget{"1.2.3.4:5"}, "100900312e322e332e343a35"},
   };
 }
 
 TEST(RelayMessage, BytesAreAsDocumented) {
-  EXPECT_EQ(kRelayPreface, "shoal-relay/1\n");
+  EXPECT_EQ(kRelayPreface, "shoal-relay/2\n");
+  EXPECT_EQ(kRelayPrefaceWithoutPunches, "shoal-relay/1\n");
   for (const auto& [message, hex] : Golden()) EXPECT_EQ(Hex(EncodeRelayMessage(message)), hex);
 }
 
@@ -91,7 +103,7 @@ TEST(RelayMessage, ForeignBytesAreRefused) {
   std::string shorter = join.substr(0, join.size() - 1);
   shorter[1] = 15;
   for (const std::string& bytes :
-       {std::string("\x0d\x00\x00", 3), std::string("\x00\x00\x00", 3),
+       {std::string("\x11\x00\x00", 3), std::string("\x00\x00\x00", 3),
         std::string("\x07\x01\x00x", 4), std::string("\x04\xff\xff", 3), longer, shorter}) {
     EXPECT_EQ(TakeRelayMessage(bytes).status().code(), StatusCode::kDataLoss) << Hex(bytes);
   }
@@ -140,6 +152,13 @@ TEST(RelayAddress, IsParsedAndNeverShown) {
   EXPECT_EQ(FormatRelayAddress(*relay), secret + "@relay.example.org:8783");
   EXPECT_EQ(ShownAddress(FormatRelayAddress(*relay)), "relay relay.example.org:8783");
   EXPECT_EQ(ShownAddress("10.0.0.1:80"), "10.0.0.1:80");
+  const std::string punch = PunchAddress(FormatRelayAddress(*relay));
+  EXPECT_TRUE(IsPunchAddress(punch));
+  EXPECT_FALSE(IsPunchAddress(FormatRelayAddress(*relay)));
+  EXPECT_EQ(*RelayOfPunch(punch), *relay);
+  EXPECT_FALSE(RelayOfPunch(FormatRelayAddress(*relay)).ok());
+  EXPECT_FALSE(ParseRelayAddress(punch).ok()) << "no peer is known by it";
+  EXPECT_EQ(ShownAddress(punch), "punched with relay relay.example.org:8783");
   for (const std::string& bad :
        {secret + "@relay.example.org", secret + "@:80", secret.substr(1) + "@relay.example.org:1",
         std::string("@a:1"), secret + "@a\x1b:1", secret + "@b@a:1", std::string("a:1"),
