@@ -241,6 +241,21 @@ void SimSwarm::Close() {
   for (const auto& peer : peers_) peer->runner_.reset();
 }
 
+void SimSwarm::SetPipelines(std::uint32_t count) {
+  Close();
+  options_.pipelines = count;
+  const std::size_t peers = std::size_t{count} * options_.stages;
+  SHOAL_CHECK(peers <= peers_.size() + resting_.size());
+  while (peers_.size() > peers) {
+    resting_.push_back(std::move(peers_.back()));
+    peers_.pop_back();
+  }
+  while (peers_.size() < peers) {
+    peers_.push_back(std::move(resting_.back()));
+    resting_.pop_back();
+  }
+}
+
 void SimSwarm::Run(Duration duration) {
   world_.RunUntil([] { return false; }, duration);
 }

@@ -95,6 +95,9 @@ class SimSwarm {
   void Begin(std::uint64_t steps);
   // Destroys all runners; what they posted still runs.
   void Close();
+  // Between generations: the next one has the first so many pipelines. The peers of the others rest,
+  // and keep what they have.
+  void SetPipelines(std::uint32_t count);
   // Peers that had reported the end of their micro-batches and of the exchange, when a pipeline
   // left.
   struct Reported {
@@ -167,6 +170,7 @@ class SimSwarm {
                  const std::vector<pipeline::BoundaryChecksum>& places);
 
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Peer>> resting_;  // the next one to return last
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
   bool held_ = false;
