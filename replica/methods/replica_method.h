@@ -69,7 +69,8 @@ struct MethodTraits {
   bool prepares_checkpoints = false;
   // All members hold the same weights and moments after each step, and make it of what the group
   // agrees on: the group may change between two steps, or within one, and a member that does not
-  // count for a while gets its state from the others (shadow). Error memories may begin anew.
+  // count for a while gets its state from the others (shadow). What it has not sent waits, or is
+  // lost.
   bool follows_steps = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;

@@ -36,7 +36,7 @@ TEST(MarsitSimTest, KeepsTheLossOfEightPipelines) {
   EXPECT_GT(loss("marsit:every=50,scale=4"), 1.2 * exact);
 }
 
-// Members lose their memories with a generation, and what is left is the same on all.
+// Scales begin anew with a generation, and what members share stays the same on all.
 TEST(MarsitSimTest, GoesOnInANewGeneration) {
   SwarmOptions options;
   options.stages = 2;
