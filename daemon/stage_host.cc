@@ -57,6 +57,7 @@ struct StageHost::Loaded {
   std::unique_ptr<model::StageModel> model;
   std::shared_ptr<const compression::ValueHome> home;  // of the model's values; null: the host
   std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
+  pipeline::KeptMemories kept;                         // that go with the weights in `model`
 
   Status MakeModel(const model::ModelSpec& spec, model::StageOptions options);
 };
@@ -226,6 +227,7 @@ Status StageHost::StartRunner() {
   dependencies.hub = resources_.hub;
   dependencies.model = loaded_->model.get();
   dependencies.home = loaded_->home;
+  dependencies.kept = &loaded_->kept;
   dependencies.delta_store = resources_.delta_store;
   dependencies.data = loaded_->data;
   dependencies.mediator = this;

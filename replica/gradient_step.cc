@@ -17,6 +17,7 @@
 #include "replica/gradient_buckets.h"
 #include "replica/methods/group_limits.h"
 #include "replica/replica_step.h"
+#include "replica/state/error_keeper.h"
 
 namespace shoal::replica {
 namespace {
@@ -24,6 +25,7 @@ namespace {
 // A step's first round, and the one behind a wrong guess; each time that it is dealt out.
 constexpr std::uint64_t kRoundsPerDeal = 2;
 constexpr std::uint64_t kRoundsPerStep = kRoundsPerDeal * (kAmendmentsMax + 1);
+constexpr char kGradients[] = "gradients";  // kept errors of sums
 
 class GradientStep final : public ReplicaStep {
  public:
@@ -40,6 +42,7 @@ class GradientStep final : public ReplicaStep {
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   Status Reopen() override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  void KeepErrors(ErrorKeeper* keeper) override;
   bool on_host() const override;
   std::string Awaited(const PeerId** peer) const override;
 
@@ -139,6 +142,10 @@ Status GradientStep::AddBuckets(const std::shared_ptr<const ParameterGroup>& par
     options.home = member_->home;
     SHOAL_ASSIGN_OR_RETURN(bucket.exchange,
                            NewGroupExchange(*member_, method_, *bucket.layout.part, options));
+    if (member_->errors != nullptr) {
+      bucket.exchange->Adopt(
+          member_->errors->Take(VectorName(kGradients, *bucket.layout.part)).errors);
+    }
     if (!part->shared()) {
       ++own_buckets_;
       own_values_ += bucket.layout.part->values;
@@ -344,6 +351,13 @@ void GradientStep::Apply(const ApplyOrder& order, std::function<void(Status)> do
                         order.learning_rate);
   };
   scope_.Run(member_->compute, "model.apply", std::move(apply), std::move(done));
+}
+
+void GradientStep::KeepErrors(ErrorKeeper* keeper) {
+  SHOAL_ASSERT_ON(*member_->control);
+  for (Bucket& bucket : buckets_) {
+    keeper->Keep(VectorName(kGradients, *bucket.layout.part), {bucket.exchange->TakeErrors()});
+  }
 }
 
 bool GradientStep::on_host() const {

@@ -23,6 +23,7 @@
 #include "replica/methods/marsit_method.h"
 #include "replica/parameter_slices.h"
 #include "replica/replica_step.h"
+#include "replica/state/error_keeper.h"
 
 namespace shoal::replica {
 namespace {
@@ -32,7 +33,8 @@ using model::StateVector;
 // One per tensor of a part.
 using Scales = std::vector<float>;
 
-constexpr std::size_t kTorusMembersMin = 8;  // of RingShape::kAuto
+constexpr char kDirections[] = "directions";  // kept errors of these
+constexpr std::size_t kTorusMembersMin = 8;   // of RingShape::kAuto
 
 // What a member brings into a round.
 struct Folded {
@@ -228,9 +230,11 @@ class MarsitStep final : public ReplicaStep {
   Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  void KeepErrors(ErrorKeeper* keeper) override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
+  void TakeKept(MarsitGroup* part);
   bool warming_up() const { return order_.step < start_; }
   std::uint64_t ContributorsOf(const MarsitGroup& part) const;
   bool Counts(const MarsitGroup& part) const {
@@ -290,7 +294,48 @@ Status MarsitStep::Init(const ReplicaContext& context) {
     made.scales = std::make_shared<const Scales>(part->tensors.size(), 1.0F);
     parts_.push_back(std::move(made));
   }
+  for (MarsitGroup& part : parts_) TakeKept(&part);
   return Status::Ok();
+}
+
+// Momentum and memory of the generation before. Scales, which all share, begin anew, so the memory
+// leaves their units; other members may be more or fewer than then. The first round is exact.
+void MarsitStep::TakeKept(MarsitGroup* part) {
+  if (member_->errors == nullptr) return;
+  const KeptVector kept = member_->errors->Take(VectorName(kDirections, *part->part));
+  if (kept.momentum == nullptr || kept.compensation == nullptr) return;
+  part->momentum = kept.momentum;
+  const std::size_t members = part->part->channel->size();
+  auto make = [codec = member_->codec, of = part->part, c = kept.compensation, scales = kept.scales,
+               times = static_cast<float>(members) / static_cast<float>(kept.members)] {
+    Buffer own(c->size());
+    ForSlices(codec, "marsit.kept", of->tensors, [&](const TensorSlice& slice) {
+      const float factor = (*scales)[slice.tensor] * times;
+      const float* const from = c->floats().data() + slice.first;
+      float* const to = own.floats().data() + slice.first;
+      for (std::size_t i = 0; i < slice.values; ++i) to[i] = from[i] * factor;
+      return 0.0;
+    });
+    return own;
+  };
+  // Before any round: what begins one is behind it on compute.
+  scope_.Run(member_->compute, "marsit.kept", std::move(make), [this, part](Buffer own) {
+    const Status restored = part->exchange->Restore(std::move(own), 0);
+    if (!restored.ok()) return member_->fail(restored, nullptr);
+    part->exchange->RequestExact();
+  });
+}
+
+void MarsitStep::KeepErrors(ErrorKeeper* keeper) {
+  SHOAL_ASSERT_ON(*member_->control);
+  for (MarsitGroup& part : parts_) {
+    if (part.momentum == nullptr) continue;
+    keeper->Keep(VectorName(kDirections, *part.part), {{},
+                                                       part.momentum,
+                                                       part.exchange->TakeCompensation(),
+                                                       part.scales,
+                                                       part.part->channel->size()});
+  }
 }
 
 std::uint64_t MarsitStep::ContributorsOf(const MarsitGroup& part) const {

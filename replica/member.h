@@ -37,6 +37,8 @@ struct MemberConfig {
   std::uint64_t resume_step = 0;  // steps applied before the generation
 };
 
+class ErrorKeeper;
+
 struct Member {
   bool first_stage() const { return config.stage == 0; }
 
@@ -48,6 +50,7 @@ struct Member {
   model::StageModel* model = nullptr;  // compute thread only
   // Where the model's values lie (StageModel::values_memory).
   std::shared_ptr<const compression::ValueHome> home = compression::HostValues();
+  ErrorKeeper* errors = nullptr;  // of earlier generations; null: there are none
   ReplicaStats stats = {};
   // Of the reductions of the stage group and of shared tensors, by member; empty: equal ones.
   // They change between steps only.

@@ -25,8 +25,9 @@
 #include "replica/gradient_buckets.h"
 #include "replica/methods/group_limits.h"
 #include "replica/methods/momentum_method.h"
-#include "replica/parameter_slices.h"
+#include "replica/momentum_apply.h"
 #include "replica/replica_step.h"
+#include "replica/state/error_keeper.h"
 
 namespace shoal::replica {
 namespace {
@@ -36,68 +37,10 @@ using model::StateVector;
 // A step's first round, and the one behind a wrong guess; each time that it is dealt out.
 constexpr std::uint64_t kRoundsPerDeal = 2;
 constexpr std::uint64_t kRoundsPerStep = kRoundsPerDeal * (kAmendmentsMax + 1);
+constexpr char kMomenta[] = "momenta";  // kept errors of these
 // The factor assumed is the largest of so many steps before. Too large a factor costs some accuracy
 // of the step, too small a factor a second round.
 constexpr std::size_t kFactorsKept = 4;
-
-struct Values {  // of a bucket, as the model has them
-  Buffer gradient, momentum;
-};
-
-// Updates the parameters of a part from its agreed momentum. Without one, updates momentum,
-// variance and parameters from the agreed gradients. `memory` is working memory. Thread: compute,
-// helped by `codec`.
-Status ApplyPart(model::StageModel* model, Executor* codec, const ParameterGroup& part,
-                 const Buffer* agreed, const optimizer::AdamWOptions& options,
-                 std::uint64_t variance_updates, Values* memory) {
-  optimizer::AdamWOptions undecayed = options;
-  undecayed.weight_decay = 0;
-  const optimizer::AdamWStep with_decay = optimizer::MakeFrozenStep(options, variance_updates);
-  const optimizer::AdamWStep without = optimizer::MakeFrozenStep(undecayed, variance_updates);
-  const std::size_t bytes = part.values * sizeof(float);
-  Buffer& weights = memory->gradient = Sized(std::move(memory->gradient), bytes);
-  Buffer& variance = memory->momentum = Sized(std::move(memory->momentum), bytes);
-  Buffer momentum, gradient;
-  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kWeights, part, weights.floats()));
-  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kSecondMoment, part, variance.floats()));
-  if (agreed == nullptr) {
-    momentum = Buffer(bytes);
-    gradient = Buffer(bytes);
-    SHOAL_RETURN_IF_ERROR(
-        ReadParameters(model, StateVector::kFirstMoment, part, momentum.floats()));
-    SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kGradients, part, gradient.floats()));
-  }
-  ForSlices(codec, "momentum.apply", part.tensors, [&](const TensorSlice& slice) {
-    const auto of = [&slice](auto span) { return span.subspan(slice.first, slice.values); };
-    const bool decays = part.tensors[slice.tensor].shape.size() >= 2;
-    const optimizer::AdamWStep& step = decays ? with_decay : without;
-    if (agreed != nullptr) {
-      optimizer::FrozenUpdate(step, of(agreed->floats()), of(std::as_const(variance).floats()),
-                              of(weights.floats()));
-    } else {
-      optimizer::AdamWUpdate(step, of(std::as_const(gradient).floats()), of(weights.floats()),
-                             of(momentum.floats()), of(variance.floats()));
-    }
-    return 0.0;
-  });
-  if (agreed == nullptr) {
-    SHOAL_RETURN_IF_ERROR(
-        WriteParameters(model, StateVector::kSecondMoment, part, variance.floats()));
-  }
-  SHOAL_RETURN_IF_ERROR(
-      WriteParameters(model, StateVector::kFirstMoment, part,
-                      (agreed != nullptr ? *agreed : std::as_const(momentum)).floats()));
-  return WriteParameters(model, StateVector::kWeights, part, weights.floats());
-}
-
-// Behind all that came of the group's state: see MomentumStep::UseMomentum. Thread: compute.
-Status ScaleWithOwn(model::StageModel* model, const ParameterGroup& part,
-                    const optimizer::AdamWStep& step, double blend, Buffer* agreed) {
-  Buffer before(agreed->size());
-  SHOAL_RETURN_IF_ERROR(ReadParameters(model, StateVector::kFirstMoment, part, before.floats()));
-  optimizer::ScaleFold(step, static_cast<float>(blend), before.floats(), agreed->floats());
-  return Status::Ok();
-}
 
 class MomentumStep final : public ReplicaStep {
  public:
@@ -114,6 +57,7 @@ class MomentumStep final : public ReplicaStep {
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   Status Reopen() override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  void KeepErrors(ErrorKeeper* keeper) override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
@@ -131,7 +75,7 @@ class MomentumStep final : public ReplicaStep {
     bool written = false;            // the sum is in the model, in the place of memory.gradient
     std::shared_ptr<Buffer> agreed;  // momentum of the running step, as it will be applied
     double squared_norm = 0;         // of it
-    Values memory;                   // kept between steps, where nothing is at work in it
+    MomentumValues memory;           // kept between steps, where nothing is at work in it
   };
 
   Status AddBuckets(const std::shared_ptr<const ParameterGroup>& part);
@@ -145,7 +89,7 @@ class MomentumStep final : public ReplicaStep {
   std::uint64_t FirstRound() const { return kRoundsPerDeal * member_->amendment; }
   void Believe(const ReduceOrder& order);
   void Read(Bucket* bucket);
-  void Fold(Bucket* bucket, Values values);
+  void Fold(Bucket* bucket, MomentumValues values);
   void HaveOwn(Bucket* bucket, Buffer values);
   void Exchange(Bucket* bucket);
   void Use(Bucket* bucket);
@@ -231,7 +175,17 @@ Status MomentumStep::AddExchanges(Bucket* bucket, collective::ChannelMux* mux, s
   SHOAL_ASSIGN_OR_RETURN(bucket->compressed,
                          collective::NewBlendingExchange(config, mux->channel(2 * number + 1),
                                                          member_->control, compute));
+  if (member_->errors == nullptr) return Status::Ok();
+  bucket->compressed->Adopt(
+      member_->errors->Take(VectorName(kMomenta, *bucket->layout.part)).errors);
   return Status::Ok();
+}
+
+void MomentumStep::KeepErrors(ErrorKeeper* keeper) {
+  SHOAL_ASSERT_ON(*member_->control);
+  for (Bucket& bucket : buckets_) {
+    keeper->Keep(VectorName(kMomenta, *bucket.layout.part), {bucket.compressed->TakeErrors()});
+  }
 }
 
 // ---- before Reduce ----
@@ -313,7 +267,7 @@ void MomentumStep::Read(Bucket* bucket) {
   bucket->begun = true;
   auto read = [model = member_->model, from = bucket->layout.part, exact = exact_,
                mark = member_->mark,
-               values = std::exchange(bucket->memory, {})]() mutable -> Result<Values> {
+               values = std::exchange(bucket->memory, {})]() mutable -> Result<MomentumValues> {
     const std::size_t bytes = from->values * sizeof(float);
     values.gradient = Sized(std::move(values.gradient), bytes);
     SHOAL_RETURN_IF_ERROR(ReadGradients(model, *from, values.gradient.floats(), mark.get()));
@@ -324,7 +278,7 @@ void MomentumStep::Read(Bucket* bucket) {
     return std::move(values);
   };
   scope_.Run(member_->compute, "momentum.read", std::move(read),
-             [this, bucket, work = work_](Result<Values> values) {
+             [this, bucket, work = work_](Result<MomentumValues> values) {
                if (work != work_) return;
                if (!values.ok()) return Finish(values.status());
                if (!exact_) return Fold(bucket, std::move(*values));
@@ -333,7 +287,7 @@ void MomentumStep::Read(Bucket* bucket) {
              });
 }
 
-void MomentumStep::Fold(Bucket* bucket, Values values) {
+void MomentumStep::Fold(Bucket* bucket, MomentumValues values) {
   optimizer::AdamWOptions options = OptimizerOptionsOf(*member_, step_);
   options.gradient_factor = assumed_ * bucket->layout.part->copies;
   auto fold = [step = optimizer::MakeAdamWStep(options), values = std::move(values)]() mutable {
@@ -341,7 +295,7 @@ void MomentumStep::Fold(Bucket* bucket, Values values) {
     return std::move(values);
   };
   scope_.Run(member_->codec, "momentum.fold", std::move(fold),
-             [this, bucket, work = work_](Values folded) {
+             [this, bucket, work = work_](MomentumValues folded) {
                if (work != work_) return;
                bucket->memory.gradient = std::move(folded.gradient);
                HaveOwn(bucket, std::move(folded.momentum));
@@ -539,7 +493,7 @@ void MomentumStep::ApplyLanes(const ApplyOrder& order) {
   struct Task {
     std::shared_ptr<const ParameterGroup> part;
     std::shared_ptr<Buffer> agreed;
-    Values memory;
+    MomentumValues memory;
   };
   auto tasks = std::make_shared<std::vector<Task>>();
   for (Bucket& bucket : buckets_) {
@@ -557,8 +511,8 @@ void MomentumStep::ApplyLanes(const ApplyOrder& order) {
       if (own != 1 && task.agreed != nullptr) {
         SHOAL_RETURN_IF_ERROR(ScaleWithOwn(model, *task.part, fold, own, task.agreed.get()));
       }
-      SHOAL_RETURN_IF_ERROR(
-          ApplyPart(model, codec, *task.part, task.agreed.get(), options, updates, &task.memory));
+      SHOAL_RETURN_IF_ERROR(ApplyMomentum(model, codec, *task.part, task.agreed.get(), options,
+                                          updates, &task.memory));
     }
     model->ZeroGradients();
     return Status::Ok();

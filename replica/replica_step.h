@@ -3,8 +3,9 @@
 // (replica/methods/replica_method.h).
 //
 // It is part of the step's transaction: until Apply the stage's weights and moments are unchanged,
-// and destroying the object aborts. State that a method keeps between steps (error feedback,
-// factors) belongs to a generation: a new generation begins without it.
+// and destroying the object aborts. What a method keeps between steps and members share (factors,
+// levels) belongs to a generation: all begin anew. What a member has not sent (error feedback) is
+// its own, and goes on where it keeps its stage (error_keeper.h).
 
 #ifndef SHOAL_REPLICA_REPLICA_STEP_H_
 #define SHOAL_REPLICA_REPLICA_STEP_H_
@@ -182,6 +183,9 @@ class ReplicaStep {
   // gradients are zero. Where a method does beside the step what a checkpoint needs, or what local
   // steps owe each other, it does so without the step.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
+
+  // What this member has not sent yet, as of the last Apply; the end of this step.
+  virtual void KeepErrors(ErrorKeeper* keeper) { static_cast<void>(keeper); }
 
   // Lets the parts of the step's operations run; null: they may whenever they can. Lives as long.
   virtual OperationGate* gate() { return nullptr; }

@@ -22,8 +22,8 @@
 #include "replica/learned_codecs.h"
 #include "replica/methods/qsdp_method.h"
 #include "replica/replica_step.h"
-#include "replica/unit_prefetcher.h"
-#include "replica/unit_shards.h"
+#include "replica/units/unit_prefetcher.h"
+#include "replica/units/unit_shards.h"
 
 namespace shoal::replica {
 namespace {

@@ -348,7 +348,22 @@ std::size_t Boundary::Commit(std::uint64_t step,
   if (delta_ != nullptr) delta_->Commit(step, {stored, done});
   if (residual_ != nullptr) residual_->Commit(step, {nullptr, done});
   if (memory_ != nullptr) memory_->Commit();
+  out_->stats().Commit();
   return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
+}
+
+void Boundary::GoOnFrom(const KeptMemories& kept) {
+  SHOAL_ASSERT_ON(generation_->control());
+  const KeptBoundary* const own = kept.Find({forward_.boundary, sender()}, target_.peer);
+  if (own == nullptr) return;
+  out_->stats().GoOnFrom(own->guard);
+  if (memory_ != nullptr && own->gradients != nullptr) memory_->GoOnFrom(own->gradients);
+}
+
+void Boundary::Keep(KeptMemories* kept) {
+  SHOAL_ASSERT_ON(generation_->control());
+  kept->Keep({forward_.boundary, sender()},
+             {target_.peer, out_->stats().guard(), memory_ != nullptr ? memory_->kept() : nullptr});
 }
 
 void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {

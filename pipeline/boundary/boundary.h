@@ -112,6 +112,11 @@ class Boundary {
   // to 2.
   std::size_t Commit(std::uint64_t step, const std::function<void(BoundaryChecksum)>& done);
 
+  // Goes on with what an earlier generation kept of this end; before the first step.
+  void GoOnFrom(const KeptMemories& kept);
+  // As of the last Commit.
+  void Keep(KeptMemories* kept);
+
   net::LinkStats link_stats() const {
     SHOAL_ASSERT_ON(generation_->control());
     return link_->stats();

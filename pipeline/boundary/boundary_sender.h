@@ -45,6 +45,11 @@ class BoundarySender {
     return direction_.segments.count;
   }
 
+  SentStats& stats() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return stats_;
+  }
+
   // Failed precondition if something of the step before is not sent yet.
   Status StartStep(const StepPlan& plan);
   // The running step has these micro-batches, of which it had the first ones before.

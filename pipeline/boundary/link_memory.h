@@ -1,11 +1,12 @@
 // LinkMemory: what the sender of a link's gradients remembers from one message to the next
 // (compression/api/stateful_codec.h).
 //
-// A generation begins without any: then nothing but the error of the last messages is missing,
-// whoever left or came. Messages of a step build on each other. When the step is applied, the state
-// after the last message is kept. When this pipeline does not count in it, the state before the
-// step is kept. An aborted step ends the generation and takes the memory with it. Thread: control;
-// states are never changed once they are here, so that tasks may read them anywhere.
+// Messages of a step build on each other. When the step is applied, the state after the last
+// message is kept. When this pipeline does not count in it, or it is aborted, the state before the
+// step is kept. A generation goes on with what the last one kept, if the same peers hold the
+// boundary (KeptMemories), else without any: then nothing but the error of the last messages is
+// missing. Thread: control; states are never changed once they are here, so that tasks may read
+// them anywhere.
 
 #ifndef SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_
 #define SHOAL_PIPELINE_BOUNDARY_LINK_MEMORY_H_
@@ -33,6 +34,9 @@ class LinkMemory {
   void Stage(State next) { newest_ = std::move(next); }
   void DropStaged() { newest_ = kept_; }
   void Commit() { kept_ = newest_; }
+  // What counts; and before the first step, what counted in another generation.
+  const State& kept() const { return kept_; }
+  void GoOnFrom(State state) { kept_ = newest_ = std::move(state); }
 
   // A few of the activations that arrived for a micro-batch, which lie in `home`, samples of
   // `sample_values` each. Thread: any.

@@ -26,14 +26,20 @@ SentStats::SentStats(const DirectionConfig& direction, TransferStats* totals, Bo
 // happened to be done when.
 void SentStats::StartStep(std::size_t micro_batches) {
   const compression::DeltaMode before = mode();
-  for (const MicroBatchStats& micro_batch : micro_batches_) {
-    if (guarded_) guard_.Observe(Sum(micro_batch.segments));
-  }
+  guard_ = Observed();
   micro_batches_.assign(micro_batches, {});
   if (mode() == before) return;
   SHOAL_LOG(kInfo, "pipeline", "delta.mode", {"boundary", boundary_},
             {"mode", compression::DeltaModeName(mode())},
             {"relative_delta", guard_.relative_delta()});
+}
+
+compression::DeltaGuard SentStats::Observed() const {
+  compression::DeltaGuard guard = guard_;
+  for (const MicroBatchStats& micro_batch : micro_batches_) {
+    if (guarded_) guard.Observe(Sum(micro_batch.segments));
+  }
+  return guard;
 }
 
 void SentStats::Begin(std::uint32_t micro_batch, std::size_t samples) {

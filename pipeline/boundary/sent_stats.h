@@ -26,6 +26,11 @@ class SentStats {
   // The running step has so many.
   void ExtendStep(std::size_t micro_batches) { micro_batches_.resize(micro_batches); }
   compression::DeltaMode mode() const { return guard_.mode(); }
+  // The guard behind the running step, which counts; and as of the last such step.
+  void Commit() { committed_ = Observed(); }
+  const compression::DeltaGuard& guard() const { return committed_; }
+  // Before the first step: as another generation left it.
+  void GoOnFrom(const compression::DeltaGuard& guard) { guard_ = committed_ = guard; }
   // The values of a micro-batch are there.
   void Begin(std::uint32_t micro_batch, std::size_t samples);
   // A segment was encoded, the samples at `without_m` as first visits. True once all segments of
@@ -41,6 +46,7 @@ class SentStats {
     std::vector<compression::CodingStats> segments;
   };
 
+  compression::DeltaGuard Observed() const;
   void Count(const compression::CodingStats& stats);
   void AddVisits(std::uint64_t samples, std::uint64_t deltas);
 
@@ -49,7 +55,7 @@ class SentStats {
   const std::uint32_t segments_;
   TransferStats* const totals_;
   BoundaryStats* const seen_;
-  compression::DeltaGuard guard_;
+  compression::DeltaGuard guard_, committed_;
   std::vector<MicroBatchStats> micro_batches_;  // of the running step
 };
 

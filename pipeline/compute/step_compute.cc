@@ -111,6 +111,16 @@ void StepCompute::StartStep(const StepPlan& plan) {
   Pump();
 }
 
+StepReady StepCompute::Ready() const {
+  SHOAL_ASSERT_ON(generation_->control());
+  StepReady ready;
+  ready.micro_batches = resources_.stats->micro_batches;
+  ready.labels = loss_.labels;
+  ready.loss_sum = loss_.sum;
+  ready.times = times_;
+  return ready;
+}
+
 void StepCompute::ExtendStep(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
   SHOAL_CHECK(plan.step == plan_.step);

@@ -64,15 +64,8 @@ class StepCompute {
   // Starts the next operation, if one can run. Call whenever something arrived.
   void Pump();
 
-  // Of the step; last stage only.
-  const model::StepLoss& loss() const {
-    SHOAL_ASSERT_ON(generation_->control());
-    return loss_;
-  }
-  const StageTimes& times() const {
-    SHOAL_ASSERT_ON(generation_->control());
-    return times_;
-  }
+  // What is told of the step's micro-batches; labels and loss are the last stage's.
+  StepReady Ready() const;
   // Bytes of a micro-batch in flight, and of one whose weight gradients are pending.
   void set_memory(std::uint64_t in_flight, std::uint64_t pending) {
     SHOAL_ASSERT_ON(generation_->control());

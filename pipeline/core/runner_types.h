@@ -20,6 +20,7 @@
 #include "net/links/link.h"
 #include "pipeline/core/activity.h"
 #include "pipeline/core/boundary_stats.h"
+#include "pipeline/core/kept_memories.h"
 #include "pipeline/core/step_bounds.h"
 #include "replica/member.h"
 #include "replica/reduction_shares.h"
@@ -149,6 +150,8 @@ struct RunnerResources {
   storage::DeltaStore* delta_store = nullptr;         // store thread only; null if codecs keep no m
   std::shared_ptr<const dataset::PreparedData> data;  // first and last stage; segmented: all
   std::shared_ptr<const compression::ValueHome> home = nullptr;  // of the model; null: the host
+  KeptMemories* kept =
+      nullptr;  // of the stage in earlier generations; null: none, and none is kept
 };
 
 }  // namespace shoal::pipeline

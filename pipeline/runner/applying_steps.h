@@ -41,6 +41,10 @@ class ApplyingSteps {
   bool model_at_work() const { return model_at_work_; }
   // Steps that the weights hold; an error: none exactly, since the model could not make one.
   const Result<std::uint64_t>& held() const { return held_; }
+  // The same where nothing changes them; nothing: they are at work, or it is an error.
+  std::optional<std::uint64_t> settled() const {
+    return !model_at_work_ && held_.ok() ? std::optional(*held_) : std::nullopt;
+  }
 
  private:
   struct Step {

@@ -74,8 +74,8 @@ Result<replica::ReplicaContext> ReplicaContextOf(const RunnerConfig& config,
   // A single pipeline has nothing to agree on but the copies of what stages share.
   const bool one = config.pipelines == 1;
   auto method = replica::ParseReplicaMethod(config.replica_method);
-  const bool alone = one && method.ok() && method->traits.serves_one;
-  if (one && !alone) method = replica::ParseReplicaMethod("average");
+  const bool alone = one && method.ok() && !method->alone.empty();
+  if (one) method = replica::ParseReplicaMethod(alone ? method->alone : "average");
   if (!method.ok()) return method.status();
   context.method = *std::move(method);
   context.member = member;

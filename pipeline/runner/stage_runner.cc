@@ -50,7 +50,7 @@ class Runner final : public StageRunner {
     for (const std::string& text : codecs_.on_host) NoteOnHost(text);
     FillMember();
   }
-  ~Runner() override { generation_.scope().Cancel(); }
+  ~Runner() override { Leave(); }
 
   void Start(const LinkTargets& targets) override;
   void OnStepPlan(StepPlan plan) override;
@@ -68,8 +68,8 @@ class Runner final : public StageRunner {
   }
   std::optional<StepInProgress> in_progress() const override {
     SHOAL_ASSERT_ON(*resources_.control);
-    if (!goes_on() || applying_.model_at_work() || !applying_.held().ok()) return std::nullopt;
-    return StepInProgress{*applying_.held(), plans_.planned()};
+    if (!goes_on() || !applying_.settled()) return std::nullopt;
+    return StepInProgress{*applying_.settled(), plans_.planned()};
   }
   std::optional<replica::MissingValues> missing_state() const override {
     SHOAL_ASSERT_ON(*resources_.control);
@@ -87,6 +87,7 @@ class Runner final : public StageRunner {
   void Fail(const Status& status, const PeerId* peer = nullptr) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
   void FillMember();
+  void Leave();
   template <typename Function>
   void EachBoundary(const Function& function) const {
     for (Boundary* boundary : {previous_.get(), next_.get()}) {
@@ -208,11 +209,13 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
     compute_->Pump();
   };
   handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
-  return std::make_unique<Boundary>(
+  auto made = std::make_unique<Boundary>(
       BoundaryConfigOf(config_, codecs_),
       TransferResources{&generation_, &links_, resources_.codec, &transfers_, member_.mark.get()},
       BoundaryCache::Resources{&generation_, resources_.store, resources_.delta_store, &transfers_},
       side, target, std::move(handlers));
+  if (resources_.kept != nullptr) made->GoOnFrom(*resources_.kept);
+  return made;
 }
 
 void Runner::MakeCompute() {
@@ -240,6 +243,7 @@ void Runner::Start(const LinkTargets& targets) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!Go(RunnerEvent::kStart, "Start")) return;
   if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status);
+  if (resources_.kept != nullptr) resources_.kept->At(config_.resume_step);
   ResetModel();
   RollBackStore();
   if (!first_stage()) {
@@ -264,15 +268,22 @@ void Runner::FillMember() {
   member_.codec = resources_.codec;
   member_.model = resources_.model;
   member_.home = codecs_.home;
+  if (resources_.kept != nullptr) member_.errors = resources_.kept->errors();
   member_.progress = [this] { generation_.Progress(); };
   member_.computing = [this](std::optional<model::Pass> pass) {
     activity_.Become(pass ? ActivityOf(*pass) : Activity::kExchange);
   };
-  member_.lost = [this](const Status& status, const PeerId& peer) {
-    return OnPeerLost(status, peer);
-  };
+  member_.lost = std::bind_front(&Runner::OnPeerLost, this);
   member_.fail = [this](const Status& status, const PeerId* peer) { Fail(status, peer); };
   member_.ended = [this] { return failed(); };
+}
+
+void Runner::Leave() {
+  generation_.scope().Cancel();
+  if (resources_.kept == nullptr || replica_ == nullptr || !applying_.settled()) return;
+  resources_.kept->At(*applying_.settled());
+  replica_->KeepErrors(resources_.kept->errors());
+  EachBoundary([this](Boundary* boundary) { boundary->Keep(resources_.kept); });
 }
 
 void Runner::ResetModel() {
@@ -311,10 +322,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
 void Runner::MakeStateTransfer(const ModelFacts& facts) {
   if (config_.holders.empty() || !group_ || group_->state_group() == nullptr) return;
   replica::StateTransfer::Options options = TransferOptionsOf(config_, facts);
-  options.steps_held = [this]() -> std::optional<std::uint64_t> {
-    const bool known = !applying_.model_at_work() && applying_.held().ok();
-    return known ? std::optional(*applying_.held()) : std::nullopt;
-  };
+  options.steps_held = [this] { return applying_.settled(); };
   options.peer = [this](std::size_t member) {
     return &group_->peer(*group_->state_group(), member);
   };
@@ -423,14 +431,10 @@ void Runner::OnMicroBatchesDone() {
 
 void Runner::ReportReady(double squared_norm) {
   if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
-  StepReady ready;
+  StepReady ready = compute_->Ready();
   ready.step = step_;
   ready.amendment = plan_.amendment;
   ready.squared_norm = squared_norm;
-  ready.micro_batches = computed_.micro_batches;
-  ready.labels = compute_->loss().labels;
-  ready.loss_sum = compute_->loss().sum;
-  ready.times = compute_->times();
   ready.evaluation = evaluation_->loss();
   notices_.Post("runner.step_ready", [this, ready] {
     if (!failed()) mediator_->OnStepReady(ready);
@@ -443,8 +447,7 @@ void Runner::OnReduce(const replica::ReduceOrder& order) {
   if (Status status = CheckReduce(config_, order, step_, local_norm_); !status.ok())
     return Fail(status);
   if (!Go(RunnerEvent::kReduce, "Reduce")) return;
-  const auto& counted = order.pipelines;
-  if (std::find(counted.begin(), counted.end(), config_.pipeline) == counted.end()) {
+  if (std::ranges::count(order.pipelines, config_.pipeline) == 0) {
     EachBoundary([](Boundary* boundary) { boundary->DropStaged(); });
   }
   replica_->Reduce(order, [this](Result<double> squared_norm) {
@@ -468,11 +471,8 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   const bool last = failed() && state_ == RunnerState::kSynced;
   if (failed() && !last) return;
   if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status);
-  if (last) {
-    state_ = RunnerState::kApplying;
-  } else if (!Go(RunnerEvent::kApply, "Apply")) {
-    return;
-  }
+  if (!last && !Go(RunnerEvent::kApply, "Apply")) return;
+  state_ = RunnerState::kApplying;
   applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);

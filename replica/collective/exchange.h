@@ -7,11 +7,12 @@
 // chunk) alone, and inputs are never written. So a retry in a new round gives the result of a first
 // attempt. The retry may have fewer members: one with weight 0, or a smaller channel.
 //
-// Error memories are fp32 and keyed by (epoch, tensor, shard). What this member sends needs one
-// value per value of the vector; what it answers, one per value of its own shard. A round whose
-// members, shares or number of values differ from the tensor's last one starts with memories of
-// zero. What was not sent to an owner that has changed is dropped. Tensors whose rounds have
-// different flows need different numbers.
+// Error memories are fp32 and keyed by tensor. What this member sends needs one value per value of
+// the vector; what it answers, one per value of its own shard. They are the member's own: where
+// members or shares differ from those of its last round, what it has not sent and not answered
+// becomes part of what it contributes, so that results lack no more than before. What a member has
+// that only listens waits. Another number of values starts with memories of zero. Tensors whose
+// rounds have different flows need different numbers.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
 #define SHOAL_REPLICA_COLLECTIVE_EXCHANGE_H_
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -126,6 +128,17 @@ struct ExchangeTraffic {
   std::uint64_t sent_messages = 0, received_messages = 0;
 };
 
+struct ErrorMemory;
+struct PowerSgdState;
+
+// What an exchange of a vector leaves for the next one of the same, in another group; internal to
+// collective/. Thread: one at a time.
+struct KeptErrors {
+  std::map<std::uint32_t, std::shared_ptr<ErrorMemory>> memories = {};  // by tensor
+  std::shared_ptr<std::vector<PowerSgdState>> residuals = nullptr;
+  bool on_host = true;  // all of it
+};
+
 // Thread: control; coding and summing happen on `compute`.
 class Exchange {
  public:
@@ -142,6 +155,11 @@ class Exchange {
   // during Commit; Rollback aborts it.
   virtual void Commit() = 0;
   virtual void Rollback() = 0;
+
+  // The error memories as of the last Commit, and the end of this exchange. And those of an earlier
+  // one, before the first round: of the same vector, with the same unit of what was not sent.
+  virtual KeptErrors TakeErrors() { return {}; }
+  virtual void Adopt(KeptErrors kept) { static_cast<void>(kept); }
 
   // Where its values and results lie. Thread: any.
   virtual const compression::ValueHome& home() const { return *compression::HostValues(); }

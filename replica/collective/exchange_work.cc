@@ -82,6 +82,12 @@ Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t ow
   return status.ok() ? status : status.WithContext("a message" + whose);
 }
 
+// That the contribution of `from` counts in the result.
+float PartOf(const RoundPlan& plan, std::size_t from) {
+  const double share = static_cast<double>(plan.weights[from]) / static_cast<double>(plan.weight);
+  return plan.combine == Combine::kWeightedMean ? static_cast<float>(share) : 1;
+}
+
 Status TakeOwn(const RoundPlan& plan, std::span<const float> values, ValueRange range,
                std::span<float> out) {
   if (values.empty()) return plan.home().Zero(out);
@@ -94,8 +100,7 @@ Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> c
   bool first = true;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] == 0) continue;
-    const double share = static_cast<double>(plan.weights[from]) / static_cast<double>(plan.weight);
-    const float factor = plan.combine == Combine::kWeightedMean ? static_cast<float>(share) : 1;
+    const float factor = PartOf(plan, from);
     SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kContribution, from, plan.rank, chunk,
                                contributions[from], sum, factor, std::exchange(first, false)));
   }
@@ -103,6 +108,8 @@ Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> c
 }
 
 }  // namespace
+
+float OwnPart(const RoundPlan& plan) { return PartOf(plan, plan.rank); }
 
 MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
                        std::size_t chunk) {

@@ -41,6 +41,9 @@ struct RoundPlan {
   }
 };
 
+// That a contribution of this member counts in the result.
+float OwnPart(const RoundPlan& plan);
+
 // The header of the message that `from` sends about a chunk of `owner`'s shard.
 MessageHeader HeaderOf(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
                        std::size_t chunk);

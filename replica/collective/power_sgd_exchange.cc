@@ -67,6 +67,19 @@ class PowerSgdExchange final : public Exchange {
     SHOAL_ASSERT_ON(*control_);
     if (config_.reuse_memory) spare_gradient_ = std::move(result);
   }
+  KeptErrors TakeErrors() override {
+    SHOAL_ASSERT_ON(*control_);
+    return {{}, std::exchange(memory_, std::make_shared<PowerSgdMemory>()), true};
+  }
+  void Adopt(KeptErrors kept) override {
+    SHOAL_ASSERT_ON(*control_);
+    if (kept.residuals == nullptr || kept.residuals->size() != layout_->factored()) return;
+    for (const PowerSgdLayout::Tensor& tensor : layout_->tensors()) {
+      if (tensor.rank > 0 && (*kept.residuals)[tensor.factor].shape != tensor.shape) return;
+    }
+    memory_ = std::move(kept.residuals);
+    abandoned_ = true;  // a round that was given up may still read it
+  }
   std::uint64_t FactorValues() const override {
     SHOAL_ASSERT_ON(*control_);
     return layout_->first_values() + layout_->second_values();

@@ -29,6 +29,7 @@ Result<ReplicaMethod> ParseMarsit(const compression::CodecSpec& spec, bool /*loc
   options.shape = static_cast<RingShape>(shape);
   SHOAL_ASSIGN_OR_RETURN(options.warm_up, ParseWarmUp(spec));
   method.spec = options.Spec();
+  method.alone = "qadam:bits=32," + options.warm_up.Option();
   method.options = options;
   return method;
 }

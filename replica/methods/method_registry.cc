@@ -197,7 +197,8 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
   if (local.steps > 0) {
     method.traits.clips_locally = true;
     method.traits.prepares_checkpoints = true;
-    method.traits.follows_steps = method.traits.serves_one = false;
+    method.traits.follows_steps = false;
+    method.alone.clear();
     method.local.ends_codec =
         local.exact_ends || method.traits.lossless ? compression::kLosslessCodec : kEndsCodec;
     method.spec = LocalSpec(local, method.spec);

@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::uint32_t kBitsBucket = 512, kSignsBucket = 1024;  // values
 
+const char* Word(bool refresh) { return refresh ? "on" : "off"; }
+
 // Momenta in so many bits. One bit of a momentum is its sign: midrise levels of one bit would take
 // a bucket's largest value for all. `own_options`: those that the other method has not, as they
 // stand in the spec.
@@ -18,7 +20,6 @@ Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool loc
   ReplicaMethod method;
   method.traits.clips_locally = true;
   method.traits.follows_steps = true;
-  method.traits.serves_one = true;
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t bucket,
                          NumberOption(spec, "bucket", 16, kReplicaRow, bucket_default));
   if (kReplicaRow % bucket != 0) {
@@ -36,6 +37,7 @@ Result<ReplicaMethod> ParseMomentum(const compression::CodecSpec& spec, bool loc
   options.exchange = std::string(spec.name) + ":" + own_options + "bucket=" + size;
   // With local steps every pipeline has moments of its own, and no warm-up.
   method.spec = local ? options.exchange : options.Spec();
+  method.alone = "qadam:bits=32," + options.warm_up.Option() + ",refresh=" + Word(options.refresh);
   method.options = options;
   return method;
 }
@@ -61,7 +63,7 @@ std::string SpecOfRun(const ReplicaMethod& method, std::uint64_t run_steps,
 }  // namespace
 
 std::string MomentumOptions::Spec() const {
-  return exchange + "," + warm_up.Option() + ",refresh=" + (refresh ? "on" : "off");
+  return exchange + "," + warm_up.Option() + ",refresh=" + Word(refresh);
 }
 
 const MomentumOptions& MomentumOptionsOf(const ReplicaMethod& method) {

@@ -69,10 +69,9 @@ struct MethodTraits {
   bool prepares_checkpoints = false;
   // All members hold the same weights and moments after each step, and make it of what the group
   // agrees on: the group may change between two steps, or within one, and a member that does not
-  // count for a while gets its state from the others (shadow). Error memories may begin anew.
+  // count for a while gets its state from the others (shadow). What it has not sent waits, or is
+  // lost.
   bool follows_steps = false;
-  // A single pipeline goes on by it, too: what it keeps are not the moments of plain AdamW.
-  bool serves_one = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;
 };
@@ -88,6 +87,9 @@ struct ReplicaMethod {
   MethodTraits traits;
   std::any options;  // of a type of the method's own: power_sgd_method.h and the like
   LocalSteps local;
+  // The method by which a single pipeline goes on, where what this one keeps are not the moments of
+  // plain AdamW: without loss, as nobody gets what would be left out. Empty: plain AdamW.
+  std::string alone;
 
   // What peers are told: `spec` with the number of the step in place of start=auto, since they do
   // not know how the learning rate grows.

@@ -37,7 +37,7 @@ bool MayAmend(const RunConfig& config) {
 // these lack a part of, perhaps.
 bool AnyNormIsTheSame(const RunConfig& config) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return method.ok() && !method->traits.serves_one;
+  return method.ok() && !(method->traits.follows_steps && method->traits.clips_locally);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
 #include <string>
 
@@ -35,7 +36,7 @@ TEST(MarsitSimTest, KeepsTheLossOfEightPipelines) {
   EXPECT_GT(loss("marsit:every=50,scale=4"), 1.2 * exact);
 }
 
-// Members lose their memories with a generation, and what is left is the same on all.
+// Scales begin anew with a generation, and what members share stays the same on all.
 TEST(MarsitSimTest, GoesOnInANewGeneration) {
   SwarmOptions options;
   options.stages = 2;
@@ -61,6 +62,54 @@ TEST(MarsitSimTest, GoesOnInANewGeneration) {
     EXPECT_EQ(first, second);
   }
   EXPECT_LT(swarm.losses_.back(), swarm.losses_[26]);
+}
+
+// A run of two pipelines comes down to one, which regains the other. Momenta of the group are not
+// saved, those of the one are. The variance stands still, so no step is longer than the bound.
+TEST(MarsitSimTest, OnePipelineGoesOnAloneAndRegainsTheOther) {
+  constexpr double kRate = 2e-3, kBeta1 = 0.9, kMost = 3.163;  // (1 - beta1) / sqrt(1 - beta2)
+  for (const bool tied : {false, true}) {
+    SwarmOptions options;
+    options.stages = 2;
+    options.pipelines = 2;
+    options.tied = tied;
+    options.adamw = true;
+    options.learning_rate = [](std::uint64_t) { return kRate; };
+    options.replica = "marsit:every=10,start=10";
+    SimSwarm swarm(options);
+    const auto begin = [&](std::uint32_t pipelines, std::uint64_t step) {
+      const std::vector states{swarm.SaveStage(0, 0), swarm.SaveStage(1, 0)};
+      swarm.SetPipelines(pipelines);
+      swarm.Run(std::chrono::seconds(1));
+      for (std::uint32_t s = 0; s < 2; ++s) swarm.LoadStage(s, states[s]);
+      return swarm.Open(step);
+    };
+    ASSERT_TRUE(swarm.Open(0) && swarm.TrainTo(10)) << Why(swarm);
+    const std::vector frozen{swarm.SaveStage(0, 0)[2], swarm.SaveStage(1, 0)[2]};
+    ASSERT_TRUE(swarm.TrainTo(26)) << Why(swarm);
+    ASSERT_TRUE(begin(1, 26)) << Why(swarm);
+    for (std::uint64_t step = 26; step < 50; ++step) {
+      const std::vector before{swarm.SaveStage(0, 0), swarm.SaveStage(1, 0)};
+      ASSERT_TRUE(swarm.TrainTo(step + 1)) << Why(swarm);
+      const double rate = kRate / (1 - std::pow(kBeta1, static_cast<double>(step + 1)));
+      for (std::uint32_t s = 0; s < 2; ++s) {
+        const auto after = swarm.SaveStage(s, 0);
+        EXPECT_EQ(after[2], frozen[s]);
+        for (std::size_t i = 0; i < after[0].size(); ++i) {
+          const double decay = kRate * 0.1 * std::abs(before[s][0][i]);
+          ASSERT_LE(std::abs(after[0][i] - before[s][0][i]), kMost * rate + decay) << step;
+        }
+      }
+    }
+    EXPECT_NE(swarm.SaveStage(0, 0)[1], std::vector<float>(swarm.SaveStage(0, 0)[1].size()));
+    ASSERT_TRUE(begin(2, 50)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(80)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(1));
+    for (std::uint32_t s = 0; s < 2; ++s) EXPECT_EQ(swarm.SaveStage(s, 1), swarm.SaveStage(s, 0));
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+    for (const double loss : swarm.losses_) EXPECT_TRUE(std::isfinite(loss));
+    EXPECT_LT(swarm.losses_.back(), swarm.losses_[26]);
+  }
 }
 
 }  // namespace

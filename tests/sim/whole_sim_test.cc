@@ -317,6 +317,32 @@ TEST(WholeSim, SlowStagesKeepTheirStepsWhenTheSchedulerIsStartedAgain) {
   ExpectLedgerRight(swarm);
 }
 
+// What a member has not sent yet stays with its stage where a plan goes on in place.
+TEST(WholeSim, ErrorsOfGradientsOutliveAPlan) {
+  WholeOptions options;
+  options.steps = 24;
+  options.checkpoint_every = 100;
+  options.replica = "average:codec=direct:bits=2/bucket=64,feedback=true";
+  const auto losses = [&](bool interrupted) {
+    WholeSwarm swarm(options, Input());
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    for (const std::uint64_t step : {7, 15}) {
+      if (!interrupted) continue;
+      EXPECT_TRUE(swarm.RunUntil([&] { return swarm.step() == step; }, std::chrono::hours(1)));
+      const std::size_t end = swarm.PeerAt(0, 0);
+      swarm.Cut(end, WholeSwarm::Lost::kBoth);
+      swarm.RunFor(std::chrono::seconds(1));
+      swarm.Mend(end);
+    }
+    EXPECT_TRUE(Finishes(&swarm, std::chrono::hours(1))) << swarm.View().reason;
+    ExpectCopiesEqual(swarm);
+    EXPECT_EQ(StepsLost(swarm), 0u);
+    EXPECT_EQ(swarm.View().generation > 1, interrupted);
+    return swarm.View().losses;
+  };
+  ExpectLossesOf(losses(false), losses(true));
+}
+
 // What the peers have plans for they compute while nobody leads, and the next scheduler goes on
 // with it, whatever the replica method: nothing of the step is done twice.
 TEST(WholeSim, AStepGoesOnWhileNobodyLeads) {

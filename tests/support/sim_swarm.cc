@@ -150,6 +150,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   deps.home = home_;
   deps.delta_store = store_.get();
   deps.data = swarm_->data_;
+  deps.kept = options.keeps_memories ? &kept_ : nullptr;
   deps.mediator = this;
   ready_ = false;
   failure_.reset();
@@ -239,6 +240,21 @@ bool SimSwarm::AnyFailed() const {
 
 void SimSwarm::Close() {
   for (const auto& peer : peers_) peer->runner_.reset();
+}
+
+void SimSwarm::SetPipelines(std::uint32_t count) {
+  Close();
+  options_.pipelines = count;
+  const std::size_t peers = std::size_t{count} * options_.stages;
+  SHOAL_CHECK(peers <= peers_.size() + resting_.size());
+  while (peers_.size() > peers) {
+    resting_.push_back(std::move(peers_.back()));
+    peers_.pop_back();
+  }
+  while (peers_.size() < peers) {
+    peers_.push_back(std::move(resting_.back()));
+    resting_.pop_back();
+  }
 }
 
 void SimSwarm::Run(Duration duration) {
@@ -491,6 +507,7 @@ SimSwarm::StageState SimSwarm::SaveStage(std::uint32_t stage, std::uint32_t pipe
 void SimSwarm::LoadStage(std::uint32_t stage, const StageState& state) {
   for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
     at(stage, p).model_->ZeroGradients();  // what a generation left
+    at(stage, p).kept_ = {};
     for (std::size_t i = 0; i < state.size(); ++i) {
       SHOAL_CHECK(at(stage, p).model_->Write(kSaved[i], 0, state[i]).ok());
     }

@@ -72,6 +72,7 @@ struct SwarmOptions {
   std::function<std::vector<pipeline::MicroBatchPlan>(std::uint64_t step, std::uint32_t pipeline)>
       evaluation;
   std::size_t state_chunk_values = 8;  // that a shadow asks for at once
+  bool keeps_memories = true;          // peers, of what they did not send, between generations
   std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
@@ -95,6 +96,9 @@ class SimSwarm {
   void Begin(std::uint64_t steps);
   // Destroys all runners; what they posted still runs.
   void Close();
+  // Between generations: the next one has the first so many pipelines. The peers of the others
+  // rest, and keep what they have.
+  void SetPipelines(std::uint32_t count);
   // Peers that had reported the end of their micro-batches and of the exchange, when a pipeline
   // left.
   struct Reported {
@@ -120,7 +124,8 @@ class SimSwarm {
 
   std::vector<std::vector<float>> SaveWeights() const;
   void LoadWeights(const std::vector<std::vector<float>>& weights);
-  // Weights and moments of a stage, and what puts them into all of its peers' models.
+  // Weights and moments of a stage, and what puts them into all of its peers' models, as a
+  // checkpoint does: they remember nothing else.
   using StageState = std::vector<std::vector<float>>;
   StageState SaveStage(std::uint32_t stage, std::uint32_t pipeline) const;
   void LoadStage(std::uint32_t stage, const StageState& state);
@@ -167,6 +172,7 @@ class SimSwarm {
                  const std::vector<pipeline::BoundaryChecksum>& places);
 
   std::vector<std::unique_ptr<Peer>> peers_;
+  std::vector<std::unique_ptr<Peer>> resting_;  // the next one to return last
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
   bool held_ = false;
@@ -213,6 +219,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   std::unique_ptr<model::StageModel> model_;
   std::shared_ptr<const compression::ValueHome> home_;  // null: the host
   std::unique_ptr<storage::DeltaStore> store_;
+  pipeline::KeptMemories kept_;
   std::unique_ptr<pipeline::StageRunner> runner_;
   bool ready_ = false;
   std::optional<Failure> failure_, lost_;

@@ -98,6 +98,15 @@ class DirectExchange final : public BlendingExchange {
     spare_results_.push_back(std::move(result));
     if (spare_results_.size() > kSparesMax) spare_results_.pop_front();
   }
+  KeptErrors TakeErrors() override {
+    SHOAL_ASSERT_ON(*control_);
+    return {memories_.Take(), {}, config_.home->on_host()};
+  }
+  void Adopt(KeptErrors kept) override {
+    SHOAL_ASSERT_ON(*control_);
+    SHOAL_CHECK(!started_);
+    if (kept.on_host == config_.home->on_host()) memories_.Adopt(std::move(kept.memories));
+  }
   std::vector<std::size_t> Awaited() const override;
   ExchangeTraffic traffic() const override {
     SHOAL_ASSERT_ON(*control_);
@@ -109,6 +118,7 @@ class DirectExchange final : public BlendingExchange {
   struct Round {
     RoundPlan plan;
     std::shared_ptr<const Buffer> values;
+    MemoryPlace place;
     std::shared_ptr<const ErrorMemory> memory;  // to build on; null: zeros
     std::shared_ptr<ErrorMemory> fresh;         // what this round leaves; null: nothing
     Buffer result;
@@ -269,15 +279,17 @@ Result<std::shared_ptr<DirectExchange::Round>> DirectExchange::MakeRound(
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);
   const bool result_feedback = ResultFeedback(config_);
-  if (config_.error_feedback || result_feedback) {
-    round->memory = memories_.Find(plan.tensor, plan.layout);
-    const bool contributes = plan.weights[rank()] != 0;
+  // What a member has not sent waits while it only listens. Without feedback it may have some of an
+  // earlier exchange, and says it once.
+  const bool has = config_.error_feedback || result_feedback || !memories_.empty();
+  if (has && plan.weights[rank()] != 0) {
+    round->place = MemoryPlace(plan.layout, rank(), OwnPart(plan));
+    round->memory = memories_.Find(plan.tensor, values);
     const bool worker = config_.error_feedback && plan.op != CollectiveOp::kAllGather;
     const bool server = result_feedback && plan.op != CollectiveOp::kReduceScatter;
-    SHOAL_ASSIGN_OR_RETURN(round->fresh,
-                           memories_.Fresh(plan.tensor, plan.layout, rank(),
-                                           worker && contributes && !coders.contribution->exact(),
-                                           server && contributes && !coders.result->exact()));
+    SHOAL_ASSIGN_OR_RETURN(round->fresh, memories_.Fresh(plan.tensor, round->place,
+                                                         worker && !coders.contribution->exact(),
+                                                         server && !coders.result->exact()));
   }
   const std::size_t bytes = plan.Wanted().size() * sizeof(float);
   for (Buffer& spare : spare_results_) {
@@ -338,9 +350,12 @@ void DirectExchange::Encode() {
     }
     auto encode = [round = round_, id] {
       const ValueRange chunk = round->plan.layout.chunk(id.owner, id.chunk);
-      return EncodeContribution(
-          round->plan, id.owner, id.chunk, round->values->floats(),
-          {WorkerError(round->memory.get(), chunk), WorkerError(round->fresh.get(), chunk)});
+      Buffer folded;
+      const Result<std::span<const float>> before =
+          WorkerError(round->plan.home(), round->memory.get(), round->place, chunk, &folded);
+      if (!before.ok()) return Coded{before.status(), {}};
+      return EncodeContribution(round->plan, id.owner, id.chunk, round->values->floats(),
+                                {*before, WorkerError(round->fresh.get(), chunk)});
     };
     OnCompute("exchange.encode", std::move(encode),
               [this, id](Coded coded) { Encoded(id, std::move(coded)); });
@@ -373,10 +388,10 @@ void DirectExchange::Sum(std::size_t chunk) {
     const std::span<const float> values =
         round->values != nullptr ? round->values->floats() : std::span<const float>();
     Summed summed;
-    summed.coded =
-        SumChunk(plan, chunk, contributions, values,
-                 {ServerError(round->memory.get(), range), ServerError(round->fresh.get(), range)},
-                 round->result.floats());
+    summed.coded = SumChunk(plan, chunk, contributions, values,
+                            {ServerError(round->memory.get(), round->place, range),
+                             ServerError(round->fresh.get(), range)},
+                            round->result.floats());
     if (!summed.coded.status.ok()) return summed;
     summed.messages.resize(members);
     for (std::size_t r = 0; r < members; ++r) {
@@ -426,7 +441,7 @@ void DirectExchange::CommitPart(double factor, std::function<void(Status)> done)
     });
   }
   Result<std::vector<MemoryStep>> steps =
-      factor == 1 ? std::vector<MemoryStep>() : memories_.Steps(rank());
+      factor == 1 ? std::vector<MemoryStep>() : memories_.Steps();
   if (!steps.ok()) {
     return replies_.Post("exchange.refuse",
                          [status = steps.status(), done = std::move(done)] { done(status); });
@@ -434,7 +449,7 @@ void DirectExchange::CommitPart(double factor, std::function<void(Status)> done)
   SHOAL_CHECK(steps->empty() || config_.home->on_host());
   blending_ = true;
   auto blend = [steps = std::move(*steps), factor = static_cast<float>(factor)] {
-    for (const MemoryStep& step : steps) Blend(step, factor);
+    for (const MemoryStep& step : steps) SHOAL_RETURN_IF_ERROR(Blend(step, factor));
     return Status::Ok();
   };
   OnCompute("exchange.blend", std::move(blend), [this, done = std::move(done)](Status status) {

@@ -66,6 +66,10 @@ class MarsitExchangeImpl final : public MarsitExchange {
     SHOAL_ASSERT_ON(*control_);
     return std::as_const(*compensation_).floats();
   }
+  std::shared_ptr<const Buffer> TakeCompensation() override {
+    SHOAL_ASSERT_ON(*control_);
+    return std::move(compensation_);
+  }
   std::uint64_t one_bit_rounds() const override {
     SHOAL_ASSERT_ON(*control_);
     return one_bit_rounds_;

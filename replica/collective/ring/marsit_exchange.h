@@ -57,6 +57,8 @@ class MarsitExchange {
   // The memory, for checkpoints: c, and the one-bit rounds since the last exact one.
   virtual std::span<const float> compensation() const = 0;
   virtual std::uint64_t one_bit_rounds() const = 0;
+  // c, and the end of this exchange.
+  virtual std::shared_ptr<const Buffer> TakeCompensation() = 0;
   // Puts a memory back; between rounds. An error (wrong size, not finite) changes nothing.
   virtual Status Restore(Buffer compensation, std::uint64_t one_bit_rounds) = 0;
 };

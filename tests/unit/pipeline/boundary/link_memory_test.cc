@@ -29,6 +29,18 @@ TEST(LinkMemoryTest, StagedStatesCountFromTheCommitOn) {
   EXPECT_EQ(memory.newest()->error[0], 3);
 }
 
+TEST(LinkMemoryTest, AnotherGenerationGoesOnFromWhatIsKept) {
+  LinkMemory memory, next;
+  memory.Stage(NewState(1));
+  memory.Commit();
+  memory.Stage(NewState(2));
+  next.GoOnFrom(memory.kept());
+  EXPECT_EQ(next.newest()->error[0], 1);
+  next.Stage(NewState(3));
+  next.DropStaged();
+  EXPECT_EQ(next.newest()->error[0], 1);
+}
+
 TEST(LinkMemoryTest, ActivationsWaitForTheirGradients) {
   LinkMemory memory;
   EXPECT_TRUE(memory.TakeActivations(0).empty());

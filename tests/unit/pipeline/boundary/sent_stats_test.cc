@@ -64,6 +64,23 @@ TEST_F(SentStatsTest, TheModeChangesBetweenStepsOnly) {
   EXPECT_GE(seen_.relative_delta_p90.average, seen_.relative_delta.average);
 }
 
+// A step that does not count is no reason to change the mode; one that does counts elsewhere, too.
+TEST_F(SentStatsTest, AnotherGenerationGoesOnFromTheStepsThatCount) {
+  const std::uint32_t patience = compression::DeltaGuard::kPatience;
+  sent_.StartStep(patience + 1);
+  for (std::uint32_t i = 0; i <= patience; ++i) Send(i, 0.5);
+  SentStats before(Direction("aqsgd:bits=2"), &totals_, &seen_);
+  before.GoOnFrom(sent_.guard());
+  EXPECT_EQ(before.mode(), compression::DeltaMode::kDelta);
+  sent_.Commit();
+  SentStats behind(Direction("aqsgd:bits=2"), &totals_, &seen_);
+  behind.GoOnFrom(sent_.guard());
+  EXPECT_EQ(behind.mode(), compression::DeltaMode::kWideDelta);
+  EXPECT_EQ(behind.guard().relative_delta(), sent_.guard().relative_delta());
+  sent_.StartStep(1);
+  EXPECT_EQ(sent_.mode(), compression::DeltaMode::kWideDelta) << "counted once";
+}
+
 TEST_F(SentStatsTest, ACodecWithoutMCountsErrorsAlone) {
   SentStats gradients(Direction("dithered:step=0.5"), &totals_, &seen_);
   gradients.StartStep(1);

@@ -18,7 +18,7 @@ class ExchangeReference {
  public:
   // `chunk`: values of a chunk, a multiple of the row.
   ExchangeReference(ExchangeConfig config, std::size_t members, std::size_t chunk)
-      : config_(std::move(config)), chunk_(chunk), worker_error_(members) {
+      : config_(std::move(config)), chunk_(chunk), errors_(members), kept_(members) {
     const std::string result = config_.result_codec.empty() ? config_.codec : config_.result_codec;
     contribution_ = MakeChunkCoder(config_.codec, config_.row).value();
     result_ = MakeChunkCoder(result, config_.row).value();
@@ -28,15 +28,22 @@ class ExchangeReference {
   std::vector<float> Round(const ExchangeRequest& request,
                            const std::vector<std::vector<float>>& values) {
     const std::size_t n = values[0].size(), members = values.size();
-    if (request.weights != weights_ || server_error_.size() != n) {
-      weights_ = request.weights;
-      server_error_.assign(n, 0.0f);
-      for (auto& error : worker_error_) error.assign(n, 0.0f);
-      kept_worker_ = worker_error_;
-      kept_server_ = server_error_;
+    weights_ = request.weights;
+    if (errors_[0].worker.size() != n) {
+      for (Errors& own : errors_) own = {Values(n), Values(n)};
+      kept_ = errors_;
     }
     double all = 0;
     for (const std::uint64_t weight : weights_) all += static_cast<double>(weight);
+    std::vector<bool> moved(members), owners(members);
+    for (std::size_t m = 0; m < members; ++m) owners[m] = weights_[m] != 0;
+    for (std::size_t m = 0; m < members; ++m) {
+      if (weights_[m] == 0) continue;
+      const bool mean = request.combine == Combine::kWeightedMean;
+      const auto part = mean ? static_cast<float>(static_cast<double>(weights_[m]) / all) : 1;
+      moved[m] = Move(owners, part, &errors_[m]);
+      Move(owners, part, &kept_[m]);
+    }
     std::vector<float> agreed(n);
     const std::vector<std::size_t> borders = Borders(n);
     for (std::size_t owner = 0; owner < members; ++owner) {
@@ -51,8 +58,8 @@ class ExchangeReference {
         for (std::size_t from = 0; from < members; ++from) {
           if (weights_[from] == 0 || request.op == CollectiveOp::kAllGather) continue;
           std::vector<float> part(values[from].begin() + at, values[from].begin() + end);
-          part = Travel(*contribution_, part, config_.error_feedback, &worker_error_[from], at,
-                        Key(request.round, 0, from, owner, number));
+          part = Travel(*contribution_, part, config_.error_feedback, moved[from],
+                        &errors_[from].worker, at, Key(request.round, 0, from, owner, number));
           for (std::size_t i = 0; i < part.size(); ++i) {
             if (request.combine == Combine::kWeightedMean) {
               part[i] *= static_cast<float>(static_cast<double>(weights_[from]) / all);
@@ -65,8 +72,9 @@ class ExchangeReference {
           EXPECT_TRUE(request.transform(at, sum).ok());
         }
         if (request.op != CollectiveOp::kReduceScatter) {
-          sum = Travel(*result_, sum, config_.result_feedback.value_or(config_.error_feedback),
-                       &server_error_, at, Key(request.round, 1, owner, owner, number));
+          sum =
+              Travel(*result_, sum, config_.result_feedback.value_or(config_.error_feedback), false,
+                     &errors_[owner].server, at, Key(request.round, 1, owner, owner, number));
         }
         std::copy(sum.begin(), sum.end(), agreed.begin() + static_cast<std::ptrdiff_t>(at));
       }
@@ -76,18 +84,46 @@ class ExchangeReference {
 
   // Memories on a part of the way that they went since the last time.
   void Commit(float factor = 1) {
-    for (std::size_t m = 0; factor != 1 && m < worker_error_.size(); ++m) {
-      GoBack(kept_worker_[m], factor, &worker_error_[m]);
+    for (std::size_t m = 0; factor != 1 && m < errors_.size(); ++m) {
+      GoBack(kept_[m].worker, factor, &errors_[m].worker);
+      GoBack(kept_[m].server, factor, &errors_[m].server);
     }
-    if (factor != 1) GoBack(kept_server_, factor, &server_error_);
-    kept_worker_ = worker_error_;
-    kept_server_ = server_error_;
+    kept_ = errors_;
   }
 
-  const std::vector<float>& worker_error(std::size_t member) { return worker_error_[member]; }
-  const std::vector<float>& server_error() { return server_error_; }
+  const std::vector<float>& worker_error(std::size_t member) { return errors_[member].worker; }
+  // Of all owners.
+  std::vector<float> server_error() {
+    std::vector<float> all(errors_[0].server.size());
+    for (const Errors& own : errors_) {
+      for (std::size_t i = 0; i < all.size(); ++i) all[i] += own.server[i];
+    }
+    return all;
+  }
 
  private:
+  using Values = std::vector<float>;
+  // Of one member; the server's are zeros but in its own shard.
+  struct Errors {
+    Values worker, server;
+    std::vector<bool> owners = {};  // in the round that left them
+    float part = 1;                 // of the member there
+  };
+
+  // With others who count, all that a member has not said is an error of what it says next.
+  static bool Move(const std::vector<bool>& owners, float part, Errors* errors) {
+    const bool moves =
+        !errors->owners.empty() && (errors->owners != owners || errors->part != part);
+    const float scale = errors->part / part, times = 1 / part;
+    for (std::size_t i = 0; moves && i < errors->worker.size(); ++i) {
+      const float scaled = errors->worker[i] * scale, answered = errors->server[i] * times;
+      errors->worker[i] = scaled + answered;
+      errors->server[i] = 0;
+    }
+    errors->owners = owners;
+    errors->part = part;
+    return moves;
+  }
   static void GoBack(const std::vector<float>& before, float factor, std::vector<float>* after) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       (*after)[i] = before[i] + ((*after)[i] - before[i]) * factor;
@@ -113,9 +149,9 @@ class ExchangeReference {
             phase};
   }
   static std::vector<float> Travel(const ChunkCoder& coder, std::vector<float> values,
-                                   bool feedback, std::vector<float>* error, std::size_t at,
-                                   const compression::RandomKey& key) {
-    if (feedback) {
+                                   bool feedback, bool moved, std::vector<float>* error,
+                                   std::size_t at, const compression::RandomKey& key) {
+    if (feedback || moved) {
       for (std::size_t i = 0; i < values.size(); ++i) values[i] += (*error)[at + i];
     }
     std::vector<std::byte> payload(coder.BytesMax(values.size()));
@@ -125,7 +161,9 @@ class ExchangeReference {
     std::vector<float> decoded(values.size());
     const Status status = coder.Decode(payload, key, decoded);
     EXPECT_TRUE(status.ok()) << status.ToString();
-    for (std::size_t i = 0; i < values.size(); ++i) (*error)[at + i] = values[i] - decoded[i];
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      (*error)[at + i] = feedback ? values[i] - decoded[i] : 0;
+    }
     return decoded;
   }
 
@@ -133,10 +171,7 @@ class ExchangeReference {
   const std::size_t chunk_;
   std::shared_ptr<const ChunkCoder> contribution_, result_;
   std::vector<std::uint64_t> weights_;
-  std::vector<std::vector<float>> worker_error_;  // by member
-  std::vector<float> server_error_;
-  std::vector<std::vector<float>> kept_worker_;  // as of the last Commit
-  std::vector<float> kept_server_;
+  std::vector<Errors> errors_, kept_;  // by member: now, as of the last Commit
 };
 
 }  // namespace shoal::collective

@@ -1,4 +1,4 @@
-#include "replica/unit_prefetcher.h"
+#include "replica/units/unit_prefetcher.h"
 
 #include <algorithm>
 

@@ -4,8 +4,8 @@
 // So a stage holds the weights of the units of two parts at most, and the gradients of one part.
 // Thread: control.
 
-#ifndef SHOAL_REPLICA_UNIT_PREFETCHER_H_
-#define SHOAL_REPLICA_UNIT_PREFETCHER_H_
+#ifndef SHOAL_REPLICA_UNITS_UNIT_PREFETCHER_H_
+#define SHOAL_REPLICA_UNITS_UNIT_PREFETCHER_H_
 
 #include <array>
 #include <cstddef>
@@ -22,7 +22,7 @@
 #include "replica/collective/units/unit_exchange.h"
 #include "replica/member.h"
 #include "replica/operation_gate.h"
-#include "replica/unit_shards.h"
+#include "replica/units/unit_shards.h"
 
 namespace shoal::replica {
 
@@ -96,4 +96,4 @@ class UnitPrefetcher final : public OperationGate {
 
 }  // namespace shoal::replica
 
-#endif  // SHOAL_REPLICA_UNIT_PREFETCHER_H_
+#endif  // SHOAL_REPLICA_UNITS_UNIT_PREFETCHER_H_

@@ -4,8 +4,8 @@
 // Sums are of 64-bit integers, in units of 2^-40, so that they do not depend on the order in which
 // members' gradients come. Thread: compute, but for Read.
 
-#ifndef SHOAL_REPLICA_UNIT_SHARDS_H_
-#define SHOAL_REPLICA_UNIT_SHARDS_H_
+#ifndef SHOAL_REPLICA_UNITS_UNIT_SHARDS_H_
+#define SHOAL_REPLICA_UNITS_UNIT_SHARDS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -69,4 +69,4 @@ class UnitShards final : public collective::UnitOwner {
 
 }  // namespace shoal::replica
 
-#endif  // SHOAL_REPLICA_UNIT_SHARDS_H_
+#endif  // SHOAL_REPLICA_UNITS_UNIT_SHARDS_H_

@@ -1,4 +1,4 @@
-#include "replica/unit_shards.h"
+#include "replica/units/unit_shards.h"
 
 #include <algorithm>
 #include <cmath>

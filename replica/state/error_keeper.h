@@ -1,0 +1,50 @@
+// ErrorKeeper: what the replica steps of a stage have not sent yet, from one generation to the
+// next, in a process that keeps the stage. It is each member's own, so members need not have any.
+// What is in it belongs to weights after so many steps. Thread: control.
+
+#ifndef SHOAL_REPLICA_STATE_ERROR_KEEPER_H_
+#define SHOAL_REPLICA_STATE_ERROR_KEEPER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/memory/buffer.h"
+#include "replica/collective/exchange.h"
+
+namespace shoal::replica {
+
+struct ParameterGroup;
+
+// Names a vector of a stage, `kind` what its values are.
+std::string VectorName(std::string_view kind, const ParameterGroup& part);
+
+struct KeptVector {
+  collective::KeptErrors errors = {};
+  // Of marsit, in the units of its scales, a member of so many; null: none.
+  std::shared_ptr<Buffer> momentum = nullptr;
+  std::shared_ptr<const Buffer> compensation = nullptr;
+  std::shared_ptr<const std::vector<float>> scales = nullptr;
+  std::size_t members = 0;
+};
+
+class ErrorKeeper {
+ public:
+  // The stage holds so many applied steps. What was kept after others is gone.
+  void At(std::uint64_t steps);
+  // What was kept of a vector, once; nothing where nothing was.
+  KeptVector Take(const std::string& vector);
+  void Keep(const std::string& vector, KeptVector kept);
+
+ private:
+  std::uint64_t steps_ = 0;
+  std::map<std::string, KeptVector> kept_;
+};
+
+}  // namespace shoal::replica
+
+#endif  // SHOAL_REPLICA_STATE_ERROR_KEEPER_H_
