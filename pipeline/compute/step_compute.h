@@ -65,6 +65,11 @@ class StepCompute {
   void Pump();
 
   // Of the step; last stage only.
+  // Of each micro-batch, in order; last stage only.
+  const std::vector<double>& losses() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return losses_;
+  }
   const model::StepLoss& loss() const {
     SHOAL_ASSERT_ON(generation_->control());
     return loss_;
@@ -137,6 +142,7 @@ class StepCompute {
   std::array<std::shared_ptr<Operation>, 3> prepared_;  // by OpKind; not yet running
   StageProgress progress_;
   model::StepLoss loss_;
+  std::vector<double> losses_;
   // Times of a step's messages, each a segment of a micro-batch. Their mean counts, not the last
   // ones: at the end of a step the two directions take turns otherwise than before.
   struct Sent {

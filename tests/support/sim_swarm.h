@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "dataset/sampler.h"
@@ -72,6 +73,12 @@ struct SwarmOptions {
   std::function<std::vector<pipeline::MicroBatchPlan>(std::uint64_t step, std::uint32_t pipeline)>
       evaluation;
   std::size_t state_chunk_values = 8;  // that a shadow asks for at once
+  // What is computed again in a step, and by which pipelines; null: nothing in any.
+  struct SpotCheck {
+    std::uint32_t pipeline = 0, stage = 0, place = 0;
+    std::vector<std::uint32_t> checkers;
+  };
+  std::function<std::optional<SpotCheck>(std::uint64_t step)> spot_check;
   std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
@@ -137,6 +144,14 @@ class SimSwarm {
   std::vector<std::uint64_t> skipped_;                 // steps, as a member's norm is not finite
   std::map<std::uint64_t, int> checksum_mismatches_;   // by step
   std::uint64_t checksums_compared_ = 0;
+  struct SpotChecked {
+    SwarmOptions::SpotCheck check;
+    std::uint32_t by = 0;  // pipeline
+    pipeline::SpotResult result;
+  };
+  std::vector<SpotChecked> spot_checked_;
+  // What peers said of their micro-batches, by step, stage and pipeline.
+  std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>, pipeline::StepReady> reports_;
   std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
   // That do not hold their stages when the next generation opens. Then only pipelines that count
   // have micro-batches.
@@ -159,6 +174,8 @@ class SimSwarm {
   Duration Delay(int micros);
   pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);
+  // Of the step's check, what `peer` has to do.
+  std::optional<pipeline::SpotOrder> SpotOrderOf(std::uint64_t step, const Peer& peer) const;
   // Runs `order` on the control thread of every runner, after a delay each.
   void ToAll(std::function<void(Peer*)> order);
   void OnStepReady(Peer* peer, const pipeline::StepReady& ready);
@@ -191,6 +208,9 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   void OnReady() override { ready_ = true; }
   void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
   void OnCaughtUp(std::uint64_t steps) override { caught_up_ = steps; }
+  void OnSpotChecked(const pipeline::SpotResult& result) override {
+    swarm_->spot_checked_.push_back({*swarm_->options_.spot_check(result.step), pipeline_, result});
+  }
   void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double norm) override {
     swarm_->OnSyncDone(this, step, amendment, norm);
   }
