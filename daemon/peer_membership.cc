@@ -171,7 +171,9 @@ void PeerNode::OnQuarantine(const control::v1::Quarantine& told) {
   const auto left_ms = static_cast<std::int64_t>(std::min(told.left_ms(), kQuarantineMsMax));
   quarantine_.until_ms = terms_->now_ms() + left_ms;
   quarantine_.until = terms_->NameOf(quarantine_.until_ms);
-  quarantine_.kind = told.kind() == "weights" || told.kind() == "values" ? told.kind() : "other";
+  const bool known =
+      told.kind() == "weights" || told.kind() == "values" || told.kind() == "outputs";
+  quarantine_.kind = known ? told.kind() : "other";
   quarantine_.faults = told.faults();
   SHOAL_LOG(kWarning, "daemon", "quarantine", {"why", quarantine_.Text()},
             {"do", kQuarantineAdvice});

@@ -261,6 +261,8 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
   if (!stage_) return;
   if (message.has_step_plan() && message.step_plan().generation() == generation) {
     stage_->OnStepPlan(message.step_plan());
+  } else if (message.has_spot_check() && message.spot_check().generation() == generation) {
+    stage_->OnSpotCheck(message.spot_check());
   } else if (message.has_reduce() && message.reduce().generation() == generation) {
     stage_->OnReduce(message.reduce());
   } else if (message.has_apply() && message.apply().generation() == generation) {

@@ -245,6 +245,12 @@ void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config(), sharing_));
 }
 
+void StageHost::OnSpotCheck(const control::v1::SpotCheck& check) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  if (!runner_) return;
+  if (auto order = SpotOrderOf(plan_, own_, check)) runner_->OnSpotOrder(*std::move(order));
+}
+
 void StageHost::OnReduce(const control::v1::Reduce& reduce) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_) return;
@@ -343,6 +349,11 @@ void StageHost::OnStepReady(const pipeline::StepReady& ready) {
   SHOAL_ASSERT_ON(*resources_.control);
   last_ready_ = StepReadyMessage(plan_.generation(), ready);
   owner_->Tell(*last_ready_);
+}
+
+void StageHost::OnSpotChecked(const pipeline::SpotResult& result) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  owner_->Tell(SpotCheckedMessage(plan_.generation(), result));
 }
 
 void StageHost::OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) {

@@ -67,6 +67,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   // peer a shadow, what it prepared of it, or has got so far. Null: nothing, which is an error.
   void StartInPlace(std::unique_ptr<StageHost> former);
   void OnStepPlan(const control::v1::StepPlan& plan);
+  void OnSpotCheck(const control::v1::SpotCheck& check);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
   // The generation has ended, or the scheduler is gone: keeps the stage as it is.
@@ -167,6 +168,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnPeerLost(const Status& status, const PeerId& peer) override;
   void OnModelApplied(std::uint64_t step) override;
   void OnCaughtUp(std::uint64_t steps) override;
+  void OnSpotChecked(const pipeline::SpotResult& result) override;
   void OnApplied(std::uint64_t step,
                  const std::vector<pipeline::BoundaryChecksum>& boundaries) override;
   void OnFailed(Status status, const PeerId* peer) override;

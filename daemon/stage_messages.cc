@@ -15,6 +15,9 @@ constexpr std::uint32_t kStagesMax = 256;
 constexpr std::uint32_t kMicroBatchesMax = 65536;
 constexpr std::uint32_t kMicroBatchRowsMax = 65536;
 constexpr std::uint32_t kRowTokensMax = 1u << 24;
+constexpr std::size_t kErrorBytesMax = 400;  // the scheduler takes a little more
+
+}  // namespace
 
 pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned) {
   pipeline::MicroBatchPlan plan;
@@ -22,8 +25,6 @@ pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& pla
   for (const std::uint64_t sample : planned.samples()) plan.samples.push_back(SampleId{sample});
   return plan;
 }
-
-}  // namespace
 
 Status CheckRun(const control::v1::RunConfig& run) {
   const struct {
@@ -229,6 +230,9 @@ control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
   proto->set_squared_norm(ready.squared_norm);
   proto->set_evaluation_labels(ready.evaluation.labels);
   proto->set_evaluation_loss_sum(ready.evaluation.sum);
+  proto->mutable_input_digests()->Add(ready.input_digests.begin(), ready.input_digests.end());
+  proto->mutable_output_digests()->Add(ready.output_digests.begin(), ready.output_digests.end());
+  proto->mutable_losses()->Add(ready.losses.begin(), ready.losses.end());
   control::v1::StageTiming* timing = proto->mutable_timing();
   timing->set_forward_ms(ready.times.forward_ms);
   timing->set_backward_ms(ready.times.backward_input_ms + ready.times.backward_weights_ms);
@@ -238,6 +242,22 @@ control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
   timing->set_send_backward_ms(ready.times.send_backward_ms);
   timing->set_micro_batch_bytes(ready.times.micro_batch_bytes);
   timing->set_pending_weights_bytes(ready.times.pending_weights_bytes);
+  return message;
+}
+
+control::v1::PeerMessage SpotCheckedMessage(std::uint64_t generation,
+                                            const pipeline::SpotResult& result) {
+  control::v1::PeerMessage message;
+  control::v1::SpotChecked* proto = message.mutable_spot_checked();
+  proto->set_generation(generation);
+  proto->set_step(result.step);
+  if (!result.status.ok()) proto->set_error(result.status.message().substr(0, kErrorBytesMax));
+  proto->set_input_digest(result.input_digest);
+  proto->set_output_digest(result.output_digest);
+  proto->set_difference(result.difference);
+  proto->set_coding_error(result.coding_error);
+  proto->set_loss_sum(result.loss.sum);
+  proto->set_labels(result.loss.labels);
   return message;
 }
 

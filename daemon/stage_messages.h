@@ -27,6 +27,7 @@ pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 Status CheckPlan(const control::v1::Plan& plan);
 // The same of its numbers alone, without positions.
 Status CheckRun(const control::v1::RunConfig& run);
+pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned);
 // Of a plan that has `own` as one of its positions. `sharing`: MemberConfig's.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
                               const control::v1::RunConfig& config,
@@ -50,6 +51,8 @@ void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanRe
 
 control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
                                           const pipeline::StepReady& ready);
+control::v1::PeerMessage SpotCheckedMessage(std::uint64_t generation,
+                                            const pipeline::SpotResult& result);
 control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
                                          std::uint32_t amendment, double squared_norm,
                                          const replica::ExactExchange& exchange);

@@ -87,6 +87,7 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
   // A quarter of the store's memory, for two boundaries.
   config.prefetch_bytes = daemon.store_memory_bytes / 8;
   config.resume_step = plan.resume_step();
+  config.spot_checks = run.spot_checks();
   config.holders = HoldersOf(plan, config.stage);
   if (own.shadow() && config.holders.empty()) {
     return InvalidArgument("the plan names nobody who holds stage " + std::to_string(config.stage));
@@ -149,6 +150,44 @@ pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control
         TargetOf(plan, other, stage, "group/" + std::to_string(stage) + "/" + pair));
   }
   return targets;
+}
+
+std::optional<pipeline::SpotOrder> SpotOrderOf(const control::v1::Plan& plan,
+                                               const control::v1::Position& own,
+                                               const control::v1::SpotCheck& check) {
+  const std::uint32_t stages = plan.config().stages(), stage = check.stage();
+  const bool first = stage == 0, last = stage + 1 == stages;
+  if (stage >= stages || check.pipeline() >= plan.config().pipelines()) return std::nullopt;
+  pipeline::SpotOrder order;
+  order.step = check.step();
+  order.place = check.place();
+  order.micro_batch = ToMicroBatchPlan(check.micro_batch());
+  const auto samples = order.micro_batch.samples.size();
+  if (samples == 0 || samples > plan.config().micro_batch_rows()) return std::nullopt;
+  const auto target = [&](std::uint32_t pipeline, std::uint32_t at, bool input,
+                          std::uint32_t checker) {
+    return TargetOf(plan, pipeline, at,
+                    "spot/" + std::to_string(check.step()) + (input ? "/input/" : "/output/") +
+                        std::to_string(checker));
+  };
+  const bool input = !first && own.stage() + 1 == stage;
+  if (own.pipeline() == check.pipeline() && (input || (!last && own.stage() == stage + 1))) {
+    order.role = input ? pipeline::SpotRole::kInputWitness : pipeline::SpotRole::kOutputWitness;
+    for (const std::uint32_t checker : check.checkers()) {
+      if (checker >= plan.config().pipelines()) return std::nullopt;
+      order.checkers.push_back(target(checker, stage, input, checker));
+    }
+    return order;
+  }
+  const auto& checkers = check.checkers();
+  if (own.stage() != stage || own.pipeline() == check.pipeline() ||
+      std::find(checkers.begin(), checkers.end(), own.pipeline()) == checkers.end()) {
+    return std::nullopt;
+  }
+  order.role = pipeline::SpotRole::kChecker;
+  if (!first) order.input = target(check.pipeline(), stage - 1, true, own.pipeline());
+  if (!last) order.output = target(check.pipeline(), stage + 1, false, own.pipeline());
+  return order;
 }
 
 }  // namespace shoal::daemon

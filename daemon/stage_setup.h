@@ -4,6 +4,7 @@
 #define SHOAL_DAEMON_STAGE_SETUP_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/status.h"
@@ -32,6 +33,11 @@ Status CheckData(const pipeline::RunnerConfig& config, const dataset::PreparedDa
 // The peers with which the stage opens links. `sharing`: MemberConfig's.
 pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control::v1::Position& own,
                                     const std::vector<std::uint32_t>& sharing);
+// What the stage has to do of a spot check; nothing: it takes no part, or the plan has no such
+// stage.
+std::optional<pipeline::SpotOrder> SpotOrderOf(const control::v1::Plan& plan,
+                                               const control::v1::Position& own,
+                                               const control::v1::SpotCheck& check);
 
 }  // namespace shoal::daemon
 

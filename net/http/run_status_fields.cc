@@ -128,6 +128,17 @@ constexpr StatusField kFields[] = {
     Text("consistency.lastRefused", "Whose loss or norm was refused last, and why."),
     Text("consistency.warning", "What the organiser should look at."),
 
+    Object("spotChecks", "Micro-batches that were computed again by others."),
+    Number("spotChecks.done", kNone, "Micro-batches that were computed again and compared.")
+        .Metric("shoal_spot_checks_total"),
+    Number("spotChecks.failed", kNone, "Of those, the ones that differed: a fault of their member.")
+        .Metric("shoal_spot_checks_failed_total"),
+    Number("spotChecks.undecided", kNone, "Of those, the ones where word stands against word.")
+        .Metric("shoal_spot_checks_undecided_total"),
+    Number("spotChecks.missed", kNone, "Drawn, but not compared, as the step ended first.")
+        .Metric("shoal_spot_checks_missed_total"),
+    Text("spotChecks.last", "Who failed last, or who contradicts whom."),
+
     Object("checkpointStore", "Copies of complete checkpoints in the store of run.toml."),
     Text("checkpointStore.address",
          "Store that complete checkpoints are copied to; empty: there is none."),

@@ -22,6 +22,7 @@ enum class FrameKind : std::uint32_t {
   kEvicted = 6,     // samples this end no longer has m for
   kEvaluation = 7,  // activations of validation rows, forward; backward: they were taken
   kState = 8,       // of a stage, to a member of its group that lacks it
+  kSpotCheck = 9,   // m images that activations, which follow on the same link, build on
 };
 
 struct FrameSample {

@@ -30,7 +30,8 @@ std::size_t PriorityOf(FrameKind kind) {
     case FrameKind::kGroup:
     case FrameKind::kEvicted: return 1;
     case FrameKind::kActivation:
-    case FrameKind::kEvaluation: return 2;
+    case FrameKind::kEvaluation:
+    case FrameKind::kSpotCheck: return 2;
   }
   return 2;
 }

@@ -81,6 +81,7 @@ struct DirectionConfig {
   Segments segments;
   std::uint32_t stages = 1;  // of the run
   std::uint64_t seed = 0;    // of the run
+  bool logged = false;       // its transfers have digests (evidence.h)
 
   bool forward() const { return kind == net::FrameKind::kActivation; }
   // No two segments draw the same random numbers.

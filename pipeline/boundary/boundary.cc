@@ -56,7 +56,8 @@ DirectionConfig BoundaryConfig::Forward(std::uint32_t lower_stage) const {
           sample,
           segments,
           stages,
-          seed};
+          seed,
+          spot_checks};
 }
 
 DirectionConfig BoundaryConfig::Backward(std::uint32_t lower_stage) const {
@@ -222,7 +223,8 @@ Status Boundary::Accept(net::Frame frame) {
       break;
     case FrameKind::kEvaluation: return OnEvaluation(std::move(frame));
     case FrameKind::kGroup:
-    case FrameKind::kState: break;
+    case FrameKind::kState:
+    case FrameKind::kSpotCheck: break;
   }
   return InvalidArgument("a frame of kind " +
                          std::to_string(static_cast<std::uint32_t>(frame.kind)) +

@@ -49,6 +49,7 @@ struct BoundaryConfig {
   std::uint32_t micro_batch_rows = 1;
   compression::SampleShape sample;
   std::uint64_t segment_bytes_min = 0, prefetch_bytes = 0;
+  bool spot_checks = false;                            // the run has some
   std::shared_ptr<const compression::ValueHome> home;  // of values at this end
   std::shared_ptr<const compression::MessageCodec> forward_codec, backward_codec;
 

@@ -34,6 +34,7 @@ Status BoundaryReceiver::StartStep(const StepPlan& plan) {
   }
   receives_.clear();
   micro_batches_.clear();
+  log_.StartStep(plan.step, 0, direction_.segments.count);
   ExtendStep(plan);
   window_ = 0;
   ready_ = 0;
@@ -43,6 +44,7 @@ Status BoundaryReceiver::StartStep(const StepPlan& plan) {
 void BoundaryReceiver::ExtendStep(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
   plan_ = plan;
+  log_.ExtendStep(plan.micro_batches.size());
   receives_.resize(plan.micro_batches.size() * direction_.segments.count);
   for (std::size_t mb = micro_batches_.size(); mb < plan.micro_batches.size(); ++mb) {
     const std::size_t samples = plan.micro_batches[mb].samples.size();
@@ -186,7 +188,8 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
                   .rows = plan.samples.size(),
                   .missing = std::exchange(receive.missing, {}),
                   .records = std::exchange(receive.records, {}),
-                  .clock = &generation_->clock()};
+                  .clock = &generation_->clock(),
+                  .keep = direction_.logged && log_.keeps(mb)};
   generation_->scope().Run(
       resources_.codec, "decode",
       [task = std::move(task), watch = generation_->watch(), id = Id(mb)]() mutable {
@@ -204,6 +207,7 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
           resources_.stats->first_visits += visits.samples() - visits.deltas();
           seen_->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
         }
+        if (direction_.logged) log_.Add(mb, segment, decoding.digest, std::move(decoding.kept));
         Decoded(mb, segment, std::move(decoding.images));
       });
 }

@@ -13,6 +13,7 @@
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/decode_task.h"
+#include "pipeline/boundary/evidence.h"
 
 namespace shoal::pipeline {
 
@@ -67,6 +68,10 @@ class BoundaryReceiver {
   std::optional<Activity> HeldUpBy(std::uint32_t micro_batch) const;
   // The values of a decoded micro-batch, rows x tokens x hidden, in the direction's home.
   Buffer Take(std::uint32_t micro_batch);
+  TransferLog& log() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return log_;
+  }
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
@@ -95,6 +100,7 @@ class BoundaryReceiver {
   std::vector<ReceivedMicroBatch> micro_batches_;
   std::uint32_t window_ = 0;
   std::uint32_t ready_ = 0;
+  TransferLog log_;  // of a logged direction
 };
 
 }  // namespace shoal::pipeline

@@ -49,6 +49,7 @@ Status BoundarySender::StartStep(const StepPlan& plan) {
   micro_batches_.clear();
   micro_batches_.resize(plan.micro_batches.size());
   window_ = 0;
+  log_.StartStep(plan.step, plan.micro_batches.size(), direction_.segments.count);
   return Status::Ok();
 }
 
@@ -56,6 +57,7 @@ void BoundarySender::ExtendStep(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
   plan_ = plan;
   stats_.ExtendStep(plan.micro_batches.size());
+  log_.ExtendStep(plan.micro_batches.size());
   sends_.resize(plan.micro_batches.size() * direction_.segments.count);
   micro_batches_.resize(plan.micro_batches.size());
 }
@@ -150,6 +152,7 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
     task.position = direction_.Position(micro_batches_.size(), mb);
     task.counted |= compression::InEpilogue(task.position);
   }
+  task.keep = direction_.logged && log_.keeps(mb);
   task.frame.tag = segment;
   task.frame.codec = direction_.codec->spec();
   task.frame.tokens = direction_.segments.shape.tokens;
@@ -169,6 +172,7 @@ void BoundarySender::Encode(std::uint32_t mb, std::uint32_t segment,
         if (encoding.lost) resources_.mark->Set();
         if (memory_ != nullptr) EncodedOnLink(std::move(encoding.next), encoding.frame);
         CountEncoded(mb, segment, encoding, again);
+        if (direction_.logged) log_.Add(mb, segment, encoding.digest, std::move(encoding.kept));
         Encoded(mb, std::move(encoding.frame), std::move(encoding.images));
       });
 }
@@ -246,6 +250,15 @@ Status BoundarySender::Release(std::uint32_t mb) {
   }
   micro_batches_[mb].values.reset();
   return Status::Ok();
+}
+
+bool BoundarySender::released(std::uint32_t mb) const {
+  SHOAL_ASSERT_ON(generation_->control());
+  for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
+    const SendState state = sends_[direction_.segments.Transfer(mb, k)].state;
+    if (state != SendState::kReleased) return false;
+  }
+  return true;
 }
 
 }  // namespace shoal::pipeline

@@ -14,6 +14,7 @@
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
 #include "pipeline/boundary/encode_task.h"
+#include "pipeline/boundary/evidence.h"
 #include "pipeline/boundary/link_memory.h"
 #include "pipeline/boundary/sent_stats.h"
 
@@ -64,6 +65,12 @@ class BoundarySender {
   // The gradient, or the first of it, came back: the receiver has the activation. Does nothing a
   // second time.
   Status Release(std::uint32_t micro_batch);
+  // The receiver has all of it, and can ask for nothing again.
+  bool released(std::uint32_t micro_batch) const;
+  TransferLog& log() {
+    SHOAL_ASSERT_ON(generation_->control());
+    return log_;
+  }
 
  private:
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
@@ -95,6 +102,7 @@ class BoundarySender {
   std::vector<SentMicroBatch> micro_batches_;
   std::uint32_t window_ = 0;
   SentStats stats_;
+  TransferLog log_;                    // of a logged direction
   std::deque<std::uint32_t> waiting_;  // with `memory_`: micro-batches to encode after the next
   bool encoding_on_link_ = false;
 };

@@ -71,6 +71,10 @@ Decoding DecodeNow(DecodeTask* task) {
   Decoding result;
   result.status = DecodeFrames(task, &result);
   if (!result.status.ok()) return result;
+  if (task->direction.logged) {
+    for (const auto& frame : task->frames) result.digest += DigestOf(*frame);
+  }
+  if (task->keep) result.kept = {std::move(task->frames), std::move(task->records)};
   result.ms = Milliseconds(task->clock->Now() - start);
   TraceSpan(task->direction.forward() ? "act.decoded" : "grad.decoded", task->id, traced,
             task->segment);

@@ -14,6 +14,7 @@
 #include "common/mutex.h"
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
+#include "pipeline/boundary/evidence.h"
 
 namespace shoal::pipeline {
 
@@ -42,6 +43,8 @@ struct Decoding {
   std::vector<std::uint32_t> without_m;  // positions
   compression::DeltaMode mode = compression::DeltaMode::kDelta;
   double ms = 0;
+  std::uint64_t digest = 0;  // of all frames, if the direction is logged
+  SegmentEvidence kept;      // if the task says so
 };
 
 // What a decoding task owns.
@@ -56,6 +59,7 @@ struct DecodeTask {
   std::vector<std::uint32_t> missing;  // positions that the second frame holds
   BoundaryCache::Records records;      // empty: the codec keeps no m
   const Clock* clock;
+  bool keep = false;  // the frames and the m that they build on
 };
 
 // Fills the segment's part of `values`. An error is the sender's fault.

@@ -112,6 +112,11 @@ Encoding EncodeNow(EncodeTask* task) {
   result.status =
       task->before != nullptr ? EncodeOnLink(task, &result) : EncodeSamples(task, &result);
   if (!result.status.ok()) return result;
+  if (task->direction.logged) result.digest = DigestOf(result.frame);
+  if (task->keep) {
+    result.kept.frames.push_back(std::make_shared<const net::Frame>(CopyOf(result.frame)));
+    result.kept.records = std::move(task->records);
+  }
   result.ms = Milliseconds(task->clock->Now() - start);
   TraceSpan(task->direction.forward() ? "act.encoded" : "grad.encoded", result.frame.micro_batch,
             traced, task->segment);

@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "pipeline/boundary/activation_link.h"
 #include "pipeline/boundary/boundary_cache.h"
+#include "pipeline/boundary/evidence.h"
 #include "pipeline/boundary/link_memory.h"
 
 namespace shoal::pipeline {
@@ -25,6 +26,8 @@ struct Encoding {
   LinkMemory::State next;                // of a stateful codec
   bool lost = false;                     // a gradient that is not finite: zeros went in its place
   double ms = 0;
+  std::uint64_t digest = 0;  // of the frame, if the direction is logged
+  SegmentEvidence kept;      // if the task says so
 };
 
 // What an encoding task owns.
@@ -43,6 +46,7 @@ struct EncodeTask {
   LinkMemory::State before{};  // of a stateful codec; else null
   std::vector<float> activations{};
   compression::LinkPosition position{};
+  bool keep = false;  // the frame and the m that it builds on
 };
 
 // Encodes, and empties the task. An error is one of the codec.

@@ -99,6 +99,7 @@ void StepCompute::StartStep(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
   plan_ = plan;
   loss_ = {};
+  losses_.clear();
   active_ = true;
   progress_ = {};
   progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
@@ -388,6 +389,7 @@ std::shared_ptr<Operation> StepCompute::Forward(std::uint32_t mb) {
     if (next_ != nullptr) return next_->out().PutValues(mb, std::move(done.out));
     loss_.sum += done.loss.sum;
     loss_.labels += done.loss.labels;
+    losses_.push_back(done.loss.sum);
   });
 }
 

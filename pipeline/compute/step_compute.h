@@ -66,6 +66,11 @@ class StepCompute {
 
   // What is told of the step's micro-batches; labels and loss are the last stage's.
   StepReady Ready() const;
+  // Of each micro-batch, in order; last stage only.
+  const std::vector<double>& losses() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return losses_;
+  }
   // Bytes of a micro-batch in flight, and of one whose weight gradients are pending.
   void set_memory(std::uint64_t in_flight, std::uint64_t pending) {
     SHOAL_ASSERT_ON(generation_->control());
@@ -130,6 +135,7 @@ class StepCompute {
   std::array<std::shared_ptr<Operation>, 3> prepared_;  // by OpKind; not yet running
   StageProgress progress_;
   model::StepLoss loss_;
+  std::vector<double> losses_;
   // Times of a step's messages, each a segment of a micro-batch. Their mean counts, not the last
   // ones: at the end of a step the two directions take turns otherwise than before.
   struct Sent {

@@ -50,6 +50,7 @@ struct RunnerConfig : replica::MemberConfig {
   std::vector<std::uint32_t> holders = {};
   std::optional<replica::MissingValues> missing = {};
   std::size_t state_chunk_values = replica::kChunkValuesMax;  // that it asks for at once, at most
+  bool spot_checks = false;                                   // StepReady has digests and losses
 };
 
 // "micro-batch 3 of step 17"
@@ -96,6 +97,35 @@ struct StepReady {
   double loss_sum = 0;
   StageTimes times;
   model::StepLoss evaluation;  // of the plan's evaluation, before the step; last stage only
+  // With spot checks: of each micro-batch, in order. None where there is no such stage.
+  std::vector<std::uint64_t> input_digests = {}, output_digests = {};  // evidence.h
+  std::vector<double> losses = {};                                     // last stage only
+};
+
+// What a peer has to do with a micro-batch that is computed once more.
+enum class SpotRole : std::uint8_t {
+  kInputWitness,   // it hosts the stage before, in the same pipeline
+  kOutputWitness,  // the stage behind
+  kChecker,        // the same stage in another pipeline
+};
+struct SpotOrder {
+  std::uint64_t step = 0;
+  SpotRole role = SpotRole::kChecker;
+  std::uint32_t place = 0;  // of the micro-batch, in the plan of the pipeline that is checked
+  MicroBatchPlan micro_batch;
+  // Of a witness: the checkers. Of a checker: the witnesses; peer all zeros: none.
+  std::vector<net::LinkTarget> checkers = {};
+  net::LinkTarget input = {}, output = {};
+};
+// What a checker found.
+struct SpotResult {
+  std::uint64_t step = 0;
+  Status status;                                      // not OK: nothing was compared, and why
+  std::uint64_t input_digest = 0, output_digest = 0;  // of what the witnesses sent; 0: no witness
+  // In norms of its own output, which it coded as the stage did: how far what the stage sent is
+  // from that, and how far that is from the output. Not on the last stage.
+  double difference = 0, coding_error = 0;
+  model::StepLoss loss;  // last stage only
 };
 
 // Where a runner is that goes on without orders.

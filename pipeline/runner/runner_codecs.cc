@@ -37,6 +37,7 @@ BoundaryConfig BoundaryConfigOf(const RunnerConfig& config, const RunnerCodecs& 
           .sample = {config.row_tokens, config.hidden},
           .segment_bytes_min = config.segment_bytes_min,
           .prefetch_bytes = config.prefetch_bytes,
+          .spot_checks = config.spot_checks,
           .home = codecs.home,
           .forward_codec = codecs.forward,
           .backward_codec = codecs.backward};

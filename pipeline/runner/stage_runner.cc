@@ -20,7 +20,9 @@
 #include "pipeline/runner/model_facts.h"
 #include "pipeline/runner/runner_checks.h"
 #include "pipeline/runner/runner_codecs.h"
+#include "pipeline/runner/spot_checks.h"
 #include "pipeline/runner/step_plans.h"
+#include "pipeline/runner/step_report.h"
 #include "replica/group_links.h"
 #include "replica/methods/replica_method.h"
 #include "replica/reduction_shares.h"
@@ -54,6 +56,10 @@ class Runner final : public StageRunner {
 
   void Start(const LinkTargets& targets) override;
   void OnStepPlan(StepPlan plan) override;
+  void OnSpotOrder(SpotOrder order) override {
+    SHOAL_ASSERT_ON(*resources_.control);
+    if (spot_checks_) spot_checks_->OnOrder(std::move(order));
+  }
   void OnReduce(const replica::ReduceOrder& order) override;
   void OnApply(const replica::ApplyOrder& order) override;
   void Settle(std::function<void(Result<std::uint64_t>)> done) override;
@@ -80,8 +86,6 @@ class Runner final : public StageRunner {
 
  private:
   bool failed() const { return generation_.ended(); }
-  bool first_stage() const { return config_.stage == 0; }
-  bool last_stage() const { return config_.stage + 1 == config_.stages; }
   compression::SampleShape sample() const { return {config_.row_tokens, config_.hidden}; }
   bool Go(RunnerEvent event, const char* order);
   void Fail(const Status& status, const PeerId* peer = nullptr) { generation_.Fail(status, peer); }
@@ -121,7 +125,6 @@ class Runner final : public StageRunner {
   void CheckProgress();
   void CheckOperations();
   std::string Awaited(const PeerId** peer) const;
-  std::string AwaitedAtLinkUp(const PeerId** peer) const;
 
   const RunnerConfig config_;
   const RunnerResources resources_;
@@ -154,6 +157,7 @@ class Runner final : public StageRunner {
   std::unique_ptr<replica::StateTransfer> transfer_;  // null: nobody lacks state
   std::unique_ptr<StepCompute> compute_;
   std::unique_ptr<StepEvaluation> evaluation_;
+  std::unique_ptr<SpotChecks> spot_checks_;
 };
 
 bool Runner::Go(RunnerEvent event, const char* order) {
@@ -192,9 +196,7 @@ void Runner::TellSettled() {
 
 void Runner::OnFailure(const Status& status, const PeerId* peer) {
   activity_.Close();
-  SHOAL_LOG(kWarning, "pipeline", "generation.failed", {"generation", config_.generation},
-            {"step", step_}, {"stage", config_.stage}, {"pipeline", config_.pipeline},
-            {"reason", status.message()});
+  LogFailure(config_, step_, status);
   const std::optional<PeerId> who = peer != nullptr ? std::optional(*peer) : std::nullopt;
   notices_.Post("runner.failed",
                 [this, status, who] { mediator_->OnFailed(status, who ? &*who : nullptr); });
@@ -205,6 +207,7 @@ std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
   Boundary::Handlers handlers;
   handlers.on_up = [this] { MaybeUp(); };
   handlers.on_data = [this] {
+    spot_checks_->Pump();
     if (evaluation_->active()) return evaluation_->Pump();
     compute_->Pump();
   };
@@ -237,6 +240,13 @@ void Runner::MakeCompute() {
         computes_ = true;
         compute_->StartStep(plan_);
       });
+  spot_checks_ = std::make_unique<SpotChecks>(
+      SpotChecks::Parts{&config_, &resources_, BoundaryConfigOf(config_, codecs_), &generation_,
+                        &links_, previous_.get(), next_.get(), [this](const SpotResult& result) {
+                          notices_.Post("runner.spot_checked", [this, result] {
+                            if (!failed()) mediator_->OnSpotChecked(result);
+                          });
+                        }});
 }
 
 void Runner::Start(const LinkTargets& targets) {
@@ -246,10 +256,9 @@ void Runner::Start(const LinkTargets& targets) {
   if (resources_.kept != nullptr) resources_.kept->At(config_.resume_step);
   ResetModel();
   RollBackStore();
-  if (!first_stage()) {
-    previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
-  }
-  if (!last_stage()) next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
+  using Side = storage::BoundarySide;
+  if (config_.stage > 0) previous_ = MakeBoundary(Side::kReceiver, targets.previous);
+  if (config_.stage + 1 < config_.stages) next_ = MakeBoundary(Side::kSender, targets.next);
   MakeCompute();
   if (config_.pipelines > 1 || !targets.shared.empty()) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,
@@ -386,6 +395,7 @@ void Runner::ExtendStep(StepPlan plan) {
   plan_.amendment = member_.amendment = plan.amendment;
   plan_.counting = member_.counting = std::move(plan.counting);
   if (Status status = replica_->Reopen(); !status.ok()) return Fail(status);
+  spot_checks_->SetIdle(false);
   EachBoundary([this](Boundary* boundary) { boundary->ExtendStep(plan_); });
   if (computes_ && !failed()) compute_->ExtendStep(plan_);
 }
@@ -406,6 +416,7 @@ void Runner::MaybeStartStep() {
   step_ = plan_.step;
   computes_ = false;
   member_.mark->Clear();
+  spot_checks_->StartStep(plan_);
   member_.counting = plan_.counting;
   member_.amendment = plan_.amendment;
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
@@ -431,14 +442,12 @@ void Runner::OnMicroBatchesDone() {
 
 void Runner::ReportReady(double squared_norm) {
   if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
-  StepReady ready = compute_->Ready();
-  ready.step = step_;
-  ready.amendment = plan_.amendment;
-  ready.squared_norm = squared_norm;
-  ready.evaluation = evaluation_->loss();
+  const StepReady ready = ReadyOf(plan_, squared_norm, *compute_, *evaluation_, previous_.get(),
+                                  next_.get(), config_.spot_checks);
   notices_.Post("runner.step_ready", [this, ready] {
     if (!failed()) mediator_->OnStepReady(ready);
   });
+  spot_checks_->SetIdle(true);
 }
 
 void Runner::OnReduce(const replica::ReduceOrder& order) {
@@ -473,6 +482,7 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status);
   if (!last && !Go(RunnerEvent::kApply, "Apply")) return;
   state_ = RunnerState::kApplying;
+  spot_checks_->OnApply();
   applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);
@@ -531,8 +541,7 @@ RunnerStats Runner::stats() const {
 
 std::vector<net::LinkStats> Runner::link_stats() const {
   SHOAL_ASSERT_ON(*resources_.control);
-  std::vector<net::LinkStats> stats;
-  if (group_) stats = group_->link_stats();
+  std::vector<net::LinkStats> stats = group_ ? group_->link_stats() : std::vector<net::LinkStats>();
   EachBoundary([&](const Boundary* end) { stats.push_back(end->link_stats()); });
   return stats;
 }
@@ -558,15 +567,14 @@ void Runner::CheckProgress() {
   if (idle < std::max(config_.timeouts.step_stall, 2 * generation_.watch()->longest())) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
-  Fail(DeadlineExceeded("nothing happened for " + FormatDuration(idle) + " while " +
-                        std::string(RunnerStateName(state_)) + " in step " + std::to_string(step_) +
-                        ": waiting for " + awaited),
-       peer);
+  Fail(DeadlineExceeded(StallText(idle, state_, step_, awaited)), peer);
 }
 
 std::string Runner::Awaited(const PeerId** peer) const {
   *peer = nullptr;
-  if (state_ == RunnerState::kOpening) return AwaitedAtLinkUp(peer);
+  if (state_ == RunnerState::kOpening) {
+    return AwaitedAtLinkUp(previous_.get(), next_.get(), group_.get(), peer);
+  }
   const bool runs = state_ == RunnerState::kRunning;
   if (runs && evaluation_->active()) return evaluation_->Awaited(peer);
   std::string awaited = runs && replica_->gate() == nullptr ? "" : replica_->Awaited(peer);
@@ -574,14 +582,6 @@ std::string Runner::Awaited(const PeerId** peer) const {
   if (runs) return compute_->Awaited(peer);
   return state_ == RunnerState::kReducing ? "this peer's model"
                                           : "this peer's optimizer or delta store";
-}
-
-std::string Runner::AwaitedAtLinkUp(const PeerId** peer) const {
-  for (const Boundary* boundary : {previous_.get(), next_.get()}) {
-    if (boundary == nullptr || boundary->up()) continue;
-    return *peer = &boundary->peer(), boundary->Missing();
-  }
-  return group_ && !group_->up() ? group_->Missing(peer) : "this peer's model";
 }
 
 }  // namespace

@@ -42,6 +42,8 @@ class StageRunner {
     virtual void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& boundaries) = 0;
     // A shadow has the whole state of its stage after so many steps.
     virtual void OnCaughtUp(std::uint64_t /*steps*/) {}
+    // As a checker (SpotOrder): what it found, before or after OnApplied of the step.
+    virtual void OnSpotChecked(const SpotResult& /*result*/) {}
     // The generation cannot go on: a link broke (`peer` set), or something local failed.
     virtual void OnFailed(Status status, const PeerId* peer) = 0;
   };
@@ -59,6 +61,8 @@ class StageRunner {
   // Steps in order, a few ahead at most. With an amendment: a step before its Apply again, with
   // more micro-batches behind those that it had, because pipelines have left.
   virtual void OnStepPlan(StepPlan plan) = 0;
+  // Before the plan of its step.
+  virtual void OnSpotOrder(SpotOrder order) = 0;
   // Adds up gradients over the pipelines that count and over stages that share tensors; OnSyncDone.
   virtual void OnReduce(const replica::ReduceOrder& order) = 0;
   // Optimizer step, unless the order is to skip it; staged m becomes m; OnApplied. Where a link

@@ -91,9 +91,12 @@ struct RunConfig {
   bool standing_invite = true;
   // Results of a peer within an hour that fail a check, then it is in quarantine; 0: never.
   std::uint32_t quarantine_after = 3;
+  // Share of the visits of micro-batches to stages that are computed again; 0: none.
+  double spot_checks = 0;
   // Not from the file:
   bool without_weights = false;  // the model is a config.json: peers have stages that need no more
   RunId run;
+  std::uint64_t spot_check_seed = 0;  // which ones; nobody else may know
   std::string model_config_json;
   std::string adapter_config_json;  // empty: no adapter
   std::uint32_t layers = 0;

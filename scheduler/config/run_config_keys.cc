@@ -201,6 +201,10 @@ void AddSchedulerKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   keys->push_back({"scheduler", "quarantine_after", &c->quarantine_after, 0, 1000, "",
                    "a peer gets no stage for a while after so many of its results within an hour "
                    "have failed a check; 0: never"});
+  keys->push_back({"scheduler", "spot_checks", &c->spot_checks, 0, 1, "",
+                   "share of micro-batches of a stage that others of its group compute again, one "
+                   "a step at most; 0: none, as each costs a forward and its activations' upload, "
+                   "twice with three pipelines"});
 }
 
 Status CheckEtcd(const RunConfig& c) {
@@ -257,6 +261,21 @@ Status CheckSchedulers(const RunConfig& c) {
     return InvalidArgument("with [scheduler] etcd, listen needs a port that stays the same");
   }
   return Status::Ok();
+}
+
+// A checker must have the same weights, all of them, and no mask to draw.
+Status CheckSpotChecks(const RunConfig& c) {
+  if (c.spot_checks == 0) return Status::Ok();
+  const std::string what = "[scheduler] spot_checks needs ";
+  if (c.pipelines < 2) return InvalidArgument(what + "pipelines = 2 or more");
+  if (c.dropout > 0 || c.adapter_dropout > 0) return InvalidArgument(what + "dropout = 0");
+  SHOAL_ASSIGN_OR_RETURN(const replica::ReplicaMethod method,
+                         replica::ParseReplicaMethod(c.replica_method));
+  if (method.traits.follows_steps && !method.traits.shards_parameters && method.local.steps == 0) {
+    return Status::Ok();
+  }
+  return InvalidArgument(what + "a replica method with equal, whole weights in each step, not '" +
+                         c.replica_method + "'");
 }
 
 Status CheckStore(const RunConfig& c) {
@@ -363,6 +382,7 @@ Status CheckRunConfig(const RunConfig& c) {
   SHOAL_RETURN_IF_ERROR(CheckCodecText("forward", c.forward));
   SHOAL_RETURN_IF_ERROR(CheckCodecText("backward", c.backward));
   SHOAL_RETURN_IF_ERROR(CheckReplicaMethod(c));
+  SHOAL_RETURN_IF_ERROR(CheckSpotChecks(c));
   SHOAL_RETURN_IF_ERROR(CheckLogs(c));
   SHOAL_RETURN_IF_ERROR(CheckStore(c));
   SHOAL_RETURN_IF_ERROR(CheckSchedulers(c));

@@ -1,5 +1,7 @@
 #include "scheduler/history/stored_event.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <nlohmann/json.hpp>
@@ -207,11 +209,11 @@ Result<StoredEvent> ConductFrom(const std::string& type, const Json& json) {
   if (type == "pardoned") return StoredEvent(MemberPardoned{peer});
   MemberFault fault{peer, FaultKind::kWeights, json.at("cause").get<std::string>()};
   const std::string kind = json.at("kind").get<std::string>();
-  if (kind == FaultKindName(FaultKind::kValues)) {
-    fault.kind = FaultKind::kValues;
-  } else if (kind != FaultKindName(FaultKind::kWeights)) {
-    return DataLoss("unknown kind of fault '" + kind + "'");
-  }
+  constexpr std::array kKinds = {FaultKind::kWeights, FaultKind::kValues, FaultKind::kOutputs};
+  const auto* const known = std::find_if(
+      kKinds.begin(), kKinds.end(), [&](FaultKind each) { return FaultKindName(each) == kind; });
+  if (known == kKinds.end()) return DataLoss("unknown kind of fault '" + kind + "'");
+  fault.kind = *known;
   if (json.contains("quarantine_ms")) {
     fault.quarantine_ms = WholeNumber<std::uint64_t>(json.at("quarantine_ms"));
   }
@@ -286,7 +288,12 @@ Result<StoredEvent> FromJson(const Json& json) {
 }  // namespace
 
 std::string_view FaultKindName(FaultKind kind) {
-  return kind == FaultKind::kWeights ? "weights" : "values";
+  switch (kind) {
+    case FaultKind::kWeights: return "weights";
+    case FaultKind::kValues: return "values";
+    case FaultKind::kOutputs: break;
+  }
+  return "outputs";
 }
 
 std::string EncodeEvent(const StoredEvent& event) {

@@ -140,6 +140,7 @@ struct MemberTakenBack {
 enum class FaultKind : std::uint8_t {
   kWeights,  // its weights differ from those of its group
   kValues,   // a loss or norm that cannot be right
+  kOutputs,  // a spot check found that its output or loss is another
 };
 std::string_view FaultKindName(FaultKind kind);
 // A result of a member failed a check. Not 0: that was one too many, and it is in quarantine for so

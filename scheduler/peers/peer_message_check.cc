@@ -81,6 +81,12 @@ Status CheckStepReady(const control::v1::StepReady& ready, const RunConfig& conf
   if (ready.squared_norm() < 0) {
     return InvalidArgument("malformed message: squared norm below zero");
   }
+  const int most = static_cast<int>(config.micro_batches);
+  if (ready.input_digests_size() > most || ready.output_digests_size() > most ||
+      ready.losses_size() > most) {
+    return InvalidArgument(
+        "malformed message: more digests or losses than a step has micro-batches");
+  }
   const control::v1::StageTiming& timing = ready.timing();
   if (!Measured(timing.forward_ms()) || !Measured(timing.backward_ms()) ||
       !Measured(timing.send_forward_ms()) || !Measured(timing.send_backward_ms()) ||
@@ -117,6 +123,16 @@ Status CheckSyncDone(const control::v1::SyncDone& done) {
     return InvalidArgument(
         "malformed message: exchange_ms is negative or not finite, or factor_values is above "
         "exact_values");
+  }
+  return Status::Ok();
+}
+
+Status CheckSpotChecked(const control::v1::SpotChecked& checked) {
+  if (checked.error().size() > kReasonCharactersMax) {
+    return TooLong("error", checked.error().size(), kReasonCharactersMax);
+  }
+  if (!Measured(checked.difference()) || !Measured(checked.coding_error())) {
+    return InvalidArgument("malformed message: a measured difference is negative or not finite");
   }
   return Status::Ok();
 }
@@ -176,6 +192,7 @@ Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
       return message.prepared().stage() >= config.stages
                  ? InvalidArgument("malformed message: a stage that the run does not have")
                  : Status::Ok();
+    case PeerMessage::kSpotChecked: return CheckSpotChecked(message.spot_checked());
     case PeerMessage::kCaughtUp:
     case PeerMessage::kArtefactsOffered:
     case PeerMessage::kPlanFailed:

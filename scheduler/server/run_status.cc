@@ -137,6 +137,14 @@ StatusObject ConsistencyValues(const RunView& view) {
           {"warning", view.warning}};
 }
 
+StatusObject SpotCheckValues(const SpotCounts& counts) {
+  return {{"done", counts.done},
+          {"failed", counts.failed},
+          {"undecided", counts.undecided},
+          {"missed", counts.missed},
+          {"last", counts.last}};
+}
+
 StatusValue OrNull(const std::optional<std::uint64_t>& value) {
   return value ? StatusValue(*value) : StatusValue();
 }
@@ -178,6 +186,7 @@ StatusObject SummaryValues(const RunConfig& config, const RunView& view, const S
                                   {"backward", config.backward},
                                   {"replica", config.replica_method}}},
           {"consistency", ConsistencyValues(view)},
+          {"spotChecks", SpotCheckValues(view.spot_checks)},
           {"checkpointStore", StoreValues(server.mirror)},
           {"logs", StatusObject{{"targets", server.logs.targets},
                                 {"failures", server.logs.failures},

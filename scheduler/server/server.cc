@@ -22,10 +22,14 @@
 namespace shoal::scheduler {
 namespace {
 
-RunId NewRunId() {
+std::uint64_t NewRandom() {
   std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
+}
+
+RunId NewRunId() {
   std::uint64_t value = 0;
-  while (value == 0) value = (std::uint64_t{random()} << 32) | random();
+  while (value == 0) value = NewRandom();
   return RunId{value};
 }
 
@@ -232,6 +236,7 @@ void SchedulerServer::FindLost() {
 Status SchedulerServer::Listen() {
   SHOAL_RETURN_IF_ERROR(OpenDoor());
   config_.run = NewRunId();
+  config_.spot_check_seed = NewRandom();
   state_ = NewSwarmState(config_, artefacts_.initial);
   timeline_ = std::make_unique<RunTimeline>(config_.stages);
   if (Status replayed = Replay(); !replayed.ok()) return NameChanged(std::move(replayed));

@@ -42,6 +42,7 @@ void FillConfig(const RunConfig& from, std::size_t pipelines, control::v1::RunCo
   to->set_schedule(from.schedule);
   to->set_in_flight_max(from.in_flight_max);
   to->set_checkpoint_keep(from.checkpoint_keep);
+  to->set_spot_checks(from.spot_checks > 0);
 }
 
 std::uint64_t HashOf(const control::v1::RunConfig& config) {

@@ -16,15 +16,24 @@ namespace shoal::scheduler {
 class Reaction {
  public:
   // An event has come; actions that nobody took are dropped.
-  void Begin(TimePoint now);
+  void Begin(TimePoint now) {
+    now_ = now;
+    actions_.clear();
+  }
   TimePoint now() const { return now_; }
 
   void Add(Action action) { actions_.push_back(std::move(action)); }
   // To the newest connection of the member.
-  void Send(const Member& member, control::v1::SchedulerMessage message);
+  void Send(const Member& member, control::v1::SchedulerMessage message) {
+    Add(SendTo{member.connection, std::move(message)});
+  }
   // To those that are connected, in order.
   void SendEach(const std::vector<const Member*>& members,
-                const control::v1::SchedulerMessage& message);
+                const control::v1::SchedulerMessage& message) {
+    for (const Member* const member : members) {
+      if (member->connected) Send(*member, message);
+    }
+  }
   std::vector<Action> Take() { return std::exchange(actions_, {}); }
 
  private:

@@ -23,6 +23,7 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/history/run_lifecycle.h"
 #include "scheduler/history/stored_event.h"
+#include "scheduler/steps/spot_verdict.h"
 
 namespace shoal::scheduler {
 
@@ -143,6 +144,7 @@ struct RunView {
   std::string last_refused;                                // whose, and why; empty: none
   std::string warning;                                     // for the organiser; empty: none
   std::string last_difference;  // whose weights differed last, and what was done; empty: nobody's
+  SpotCounts spot_checks;
   std::vector<control::v1::StageTiming> timings;
   // Of the newest plan, by stage and pipeline: number of the LAN, 0: it shares none; may be empty.
   std::vector<std::vector<std::uint32_t>> lans;

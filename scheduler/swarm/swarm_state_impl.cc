@@ -22,6 +22,7 @@ std::optional<std::uint64_t> GenerationOf(const control::v1::PeerMessage& messag
   if (message.has_step_ready()) return message.step_ready().generation();
   if (message.has_sync_done()) return message.sync_done().generation();
   if (message.has_applied()) return message.applied().generation();
+  if (message.has_spot_checked()) return message.spot_checked().generation();
   if (message.has_caught_up()) return message.caught_up().generation();
   return std::nullopt;
 }
@@ -45,10 +46,11 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
       held_(config_, &members_, &plan_, &journal_, &lifecycle_, &closing_, newcomers_.possible(),
             &reaction_),
       applied_(config_, plan_, history_, &lifecycle_, &uploads_, &faults_),
-      steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &reaction_),
+      spots_(config_, plan_, history_, &lifecycle_, &faults_, &reaction_),
+      steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &spots_, &reaction_),
       broken_(config_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
-             uploads_, applied_, steps_}) {}
+             uploads_, applied_, spots_, steps_}) {}
 
 std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
@@ -60,6 +62,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   for (const PeerId& peer : members_.TakeMoved()) uploads_.OnMoved(peer);
   if (const auto whole = uploads_.Look()) OnCheckpointWhole(*whole);
   faults_.Look();
+  spots_.Look();
   broken_.Look();
   held_.Look();
   if (const auto at = held_.TakeInProgress()) GoOn(*at);
@@ -116,6 +119,7 @@ void SwarmStateImpl::OrderResume() {
   }
   faults_.Forgive();
   applied_.Forgive();
+  spots_.Forgive();
   lifecycle_.OrderResume();
 }
 
@@ -180,7 +184,11 @@ void SwarmStateImpl::OnMember(Member* member, const control::v1::PeerMessage& me
 
 void SwarmStateImpl::OnPlanMember(Member* member, const control::v1::PeerMessage& message) {
   if (message.has_plan_ready()) OnPlanReady(*member, message.plan_ready());
-  if (message.has_step_ready()) steps_.OnReady(*member, message.step_ready());
+  if (message.has_step_ready()) {
+    spots_.OnReady(*member, message.step_ready());
+    if (lifecycle_.active()) steps_.OnReady(*member, message.step_ready());
+  }
+  if (message.has_spot_checked()) spots_.OnChecked(*member, message.spot_checked());
   if (message.has_sync_done()) steps_.OnSynced(*member, message.sync_done());
   if (message.has_caught_up()) OnCaughtUp(*member, message.caught_up());
   if (message.has_applied()) OnApplied(*member, message.applied());
@@ -309,6 +317,7 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
   newcomers_.BeginGeneration(in_place);
   uploads_.BeginGeneration(in_place);
   applied_.BeginGeneration();
+  spots_.BeginGeneration();
   steps_.BeginGeneration();
   const bool entered = lifecycle_.Enter(RunEvent::kPlanned);
   SHOAL_CHECK(entered);
@@ -344,6 +353,7 @@ void SwarmStateImpl::GoOn(const HeldSteps::InProgress& at) {
   newcomers_.BeginGeneration(true);
   uploads_.BeginGeneration(true);
   applied_.BeginGeneration();
+  spots_.BeginGeneration();
   steps_.BeginGeneration();
   control::v1::SchedulerMessage message;
   message.mutable_go_on()->set_generation(history_.generation());

@@ -12,6 +12,7 @@
 //   ClosingCheckpoint  who saves what a broken generation made
 //   HeldSteps          what becomes of that
 //   AppliedChecks      what must be equal after a step
+//   SpotChecks         what is computed again
 //   TrainingSteps      the steps
 //   BrokenPipelines    who leaves a step
 //   SwarmView          what the run shows
@@ -36,6 +37,7 @@
 #include "scheduler/swarm/newcomers.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/spot_checks.h"
 #include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/swarm_state.h"
@@ -119,6 +121,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   ClosingCheckpoint closing_;
   HeldSteps held_;
   AppliedChecks applied_;
+  SpotChecks spots_;
   TrainingSteps steps_;
   BrokenPipelines broken_;
   const SwarmView view_;

@@ -195,6 +195,7 @@ RunView SwarmView::At(TimePoint now) const {
   view.weight_checks = of_.applied.counts().weight_checks();
   view.weight_mismatches = of_.applied.counts().weight_mismatches();
   view.last_difference = of_.applied.last_difference();
+  view.spot_checks = of_.spots.counts();
   view.refused_values = of_.steps.values().refused();
   view.last_refused = of_.steps.values().last_refused();
   view.warning = Warning();

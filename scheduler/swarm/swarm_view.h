@@ -37,6 +37,7 @@ class SwarmView {
     const SwarmArtefacts& artefacts;
     const CheckpointUploads& uploads;
     const AppliedChecks& applied;
+    const SpotChecks& spots;
     const TrainingSteps& steps;
   };
   explicit SwarmView(const Parts& parts) : of_(parts) {}

@@ -44,7 +44,7 @@ bool AnyNormIsTheSame(const RunConfig& config) {
 
 TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
                              Lifecycle* lifecycle, MemberFaults* faults, CheckpointUploads* uploads,
-                             Reaction* reaction)
+                             SpotChecks* spots, Reaction* reaction)
     : config_(config),
       plan_(plan),
       journal_(*journal),
@@ -52,6 +52,7 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
       lifecycle_(*lifecycle),
       faults_(*faults),
       uploads_(*uploads),
+      spots_(*spots),
       reaction_(*reaction),
       amends_(MayAmend(config)),
       judges_all_(AnyNormIsTheSame(config)),
@@ -157,6 +158,7 @@ void TrainingSteps::SendStepPlan(std::uint64_t step) {
     told->set_upload_bps(line.upload_bps);
     told->set_download_bps(line.download_bps);
   }
+  spots_.OnStepPlan(message.step_plan());
   reaction_.SendEach(plan_.Hosts(), message);
 }
 

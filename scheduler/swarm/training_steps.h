@@ -26,6 +26,7 @@
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/reported_values.h"
 #include "scheduler/swarm/run_journal.h"
+#include "scheduler/swarm/spot_checks.h"
 #include "scheduler/swarm/swarm_plan.h"
 
 namespace shoal::scheduler {
@@ -35,7 +36,7 @@ class TrainingSteps {
   // All outlive it. A run whose samples cannot be drawn fails at once.
   TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
                 Lifecycle* lifecycle, MemberFaults* faults, CheckpointUploads* uploads,
-                Reaction* reaction);
+                SpotChecks* spots, Reaction* reaction);
 
   // Of the newest plan. What was measured in the generation before counts no more.
   void BeginGeneration();
@@ -98,6 +99,7 @@ class TrainingSteps {
   Lifecycle& lifecycle_;
   MemberFaults& faults_;
   CheckpointUploads& uploads_;
+  SpotChecks& spots_;
   Reaction& reaction_;
   const bool amends_;              // by replica method and codecs
   const bool judges_all_;          // norms of who only follows, too

@@ -134,6 +134,7 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.segment_bytes_min = options.segment_bytes_min;
   config.bucket_values_min = options.bucket_values_min;
   config.resume_step = resume_step;
+  config.spot_checks = options.spot_check != nullptr;
   for (std::uint32_t p = 0; !swarm_->shadows_.empty() && p < options.pipelines; ++p) {
     if (std::ranges::count(swarm_->shadows_, p) == 0) config.holders.push_back(p);
   }
@@ -377,14 +378,56 @@ void SimSwarm::SendPlans(std::uint64_t step) {
     const std::uint64_t next = planned_++;
     // In order per peer: a later plan has a later event at an equal delay.
     for (const auto& peer : peers_) {
-      peer->control_->PostAfter("plan", Duration(5'000'000),
-                                [this, plan = PlanOf(next, peer->stage_, peer->pipeline_),
-                                 peer = peer.get(), generation = generation_] {
-                                  if (peer->runner_ && generation == generation_)
-                                    peer->runner_->OnStepPlan(plan);
-                                });
+      peer->control_->PostAfter(
+          "plan", Duration(5'000'000),
+          [this, plan = PlanOf(next, peer->stage_, peer->pipeline_),
+           spot = SpotOrderOf(next, *peer), peer = peer.get(), generation = generation_] {
+            if (!peer->runner_ || generation != generation_) return;
+            if (spot) peer->runner_->OnSpotOrder(*spot);
+            peer->runner_->OnStepPlan(plan);
+          });
     }
   }
+}
+
+std::optional<pipeline::SpotOrder> SimSwarm::SpotOrderOf(std::uint64_t step,
+                                                         const Peer& peer) const {
+  const auto check = options_.spot_check ? options_.spot_check(step) : std::nullopt;
+  if (!check) return std::nullopt;
+  pipeline::SpotOrder order;
+  order.step = step;
+  order.place = check->place;
+  order.micro_batch = PlanOf(step, check->stage, check->pipeline).micro_batches[check->place];
+  const auto target = [&](std::uint32_t stage, std::uint32_t pipeline, bool input,
+                          std::uint32_t checker) {
+    net::LinkTarget to;
+    to.peer = peers_[pipeline * options_.stages + stage]->id_;
+    to.run = kSimRun;
+    to.generation = generation_;
+    to.channel =
+        "spot/" + std::to_string(step) + (input ? "/input/" : "/output/") + std::to_string(checker);
+    return to;
+  };
+  if (peer.pipeline_ == check->pipeline &&
+      (peer.stage_ + 1 == check->stage || peer.stage_ == check->stage + 1)) {
+    const bool input = peer.stage_ < check->stage;
+    order.role = input ? pipeline::SpotRole::kInputWitness : pipeline::SpotRole::kOutputWitness;
+    for (const std::uint32_t by : check->checkers) {
+      order.checkers.push_back(target(check->stage, by, input, by));
+    }
+    return order;
+  }
+  if (peer.stage_ != check->stage || std::ranges::count(check->checkers, peer.pipeline_) == 0) {
+    return std::nullopt;
+  }
+  order.role = pipeline::SpotRole::kChecker;
+  if (check->stage > 0) {
+    order.input = target(check->stage - 1, check->pipeline, true, peer.pipeline_);
+  }
+  if (check->stage + 1 < options_.stages) {
+    order.output = target(check->stage + 1, check->pipeline, false, peer.pipeline_);
+  }
+  return order;
 }
 
 void SimSwarm::Begin(std::uint64_t steps) {
@@ -403,6 +446,7 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   if (gone_.contains(peer->pipeline_) || ready.amendment != AmendmentOf(ready.step)) return;
   StepAccount& account = accounts_[ready.step];
   account.loss += ready.loss_sum;
+  if (options_.spot_check) reports_[{ready.step, peer->stage_, peer->pipeline_}] = ready;
   held_out_[ready.step].sum += ready.evaluation.sum;
   held_out_[ready.step].labels += ready.evaluation.labels;
   account.labels += ready.labels;

@@ -14,6 +14,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "dataset/sampler.h"
@@ -45,11 +46,9 @@ struct SwarmOptions {
   std::function<std::vector<std::uint32_t>(std::uint64_t step)> exact_stages;
   pipeline::SchedulePolicy policy = pipeline::SchedulePolicy::kAuto;
   std::uint32_t in_flight_max = 0;
-  std::uint64_t activation_memory_bytes = 0;
-  std::uint64_t store_bytes_max = 0;
-  bool tied = true;
-  bool bias = false;  // that all stages share; not with `tied`
-  bool adamw = false;
+  std::uint64_t activation_memory_bytes = 0, store_bytes_max = 0;
+  bool tied = true, adamw = false;
+  bool bias = false;   // that all stages share; not with `tied`
   bool units = false;  // stages hold their parameters unit by unit
   double clip_norm = 1;
   // Peers whose values lie on a FakeDevice; null: none. Not with `new_model`.
@@ -73,6 +72,12 @@ struct SwarmOptions {
       evaluation;
   std::size_t state_chunk_values = 8;  // that a shadow asks for at once
   bool keeps_memories = true;          // peers, of what they did not send, between generations
+  // What is computed again in a step, and by which pipelines; null: nothing in any.
+  struct SpotCheck {
+    std::uint32_t pipeline = 0, stage = 0, place = 0;
+    std::vector<std::uint32_t> checkers;
+  };
+  std::function<std::optional<SpotCheck>(std::uint64_t step)> spot_check;
   std::uint64_t checkpoint_every = 0;  // steps; 0: never. Which are told, nothing is saved
 };
 
@@ -142,6 +147,14 @@ class SimSwarm {
   std::vector<std::uint64_t> skipped_;                 // steps, as a member's norm is not finite
   std::map<std::uint64_t, int> checksum_mismatches_;   // by step
   std::uint64_t checksums_compared_ = 0;
+  struct SpotChecked {
+    SwarmOptions::SpotCheck check;
+    std::uint32_t by = 0;  // pipeline
+    pipeline::SpotResult result;
+  };
+  std::vector<SpotChecked> spot_checked_;
+  // What peers said of their micro-batches, by step, stage and pipeline.
+  std::map<std::tuple<std::uint64_t, std::uint32_t, std::uint32_t>, pipeline::StepReady> reports_;
   std::vector<std::uint32_t> counted_;  // pipelines that count; empty: all
   // That do not hold their stages when the next generation opens. Then only pipelines that count
   // have micro-batches.
@@ -164,6 +177,8 @@ class SimSwarm {
   Duration Delay(int micros);
   pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);
+  // Of the step's check, what `peer` has to do.
+  std::optional<pipeline::SpotOrder> SpotOrderOf(std::uint64_t step, const Peer& peer) const;
   // Runs `order` on the control thread of every runner, after a delay each.
   void ToAll(std::function<void(Peer*)> order);
   void OnStepReady(Peer* peer, const pipeline::StepReady& ready);
@@ -197,6 +212,9 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
   void OnReady() override { ready_ = true; }
   void OnStepReady(const pipeline::StepReady& ready) override { swarm_->OnStepReady(this, ready); }
   void OnCaughtUp(std::uint64_t steps) override { caught_up_ = steps; }
+  void OnSpotChecked(const pipeline::SpotResult& result) override {
+    swarm_->spot_checked_.push_back({*swarm_->options_.spot_check(result.step), pipeline_, result});
+  }
   void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double norm) override {
     swarm_->OnSyncDone(this, step, amendment, norm);
   }
@@ -208,7 +226,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
     if (!lost_) lost_ = Failure{status, peer};
   }
   void OnFailed(Status status, const PeerId* peer) override;
-  // What it says of a peer that is gone, whether it can go on without it or not.
+  // Of a peer that is gone, whether it can go on without it or not.
   const std::optional<Failure>& trouble() const { return failure_ ? failure_ : lost_; }
 
   SimSwarm* const swarm_;

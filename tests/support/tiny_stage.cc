@@ -140,6 +140,8 @@ Status TinyStage::Forward(const model::MicroBatch& micro_batch, std::span<float>
   for (bool more = true; more;) {
     SHOAL_ASSIGN_OR_RETURN(more, NextForwardPart(micro_batch, output, loss));
   }
+  const bool trains = micro_batch.id.step != UINT64_MAX;
+  if (outputs_ && trains) outputs_(micro_batch, output, loss);
   return Status::Ok();
 }
 

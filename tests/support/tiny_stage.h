@@ -86,6 +86,10 @@ class TinyStage : public model::StageModel {
   // or the head's, or of the input's gradient becomes infinite or no number.
   enum class Fault : std::uint8_t { kNone, kLayer, kEmbedding, kInput };
   void SetFaults(std::function<Fault(MicroBatchId)> faults) { faults_ = std::move(faults); }
+  // What it gives as the output of Forward, after it was computed; null: that.
+  using Outputs =
+      std::function<void(const model::MicroBatch&, std::span<float> output, model::StepLoss*)>;
+  void SetOutputs(Outputs outputs) { outputs_ = std::move(outputs); }
 
   std::vector<float>& weights() { return weights_; }
   // The weights of layer l, of the whole model; empty if not here.
@@ -137,6 +141,7 @@ class TinyStage : public model::StageModel {
   std::size_t bias_offset_ = 0;
   std::map<MicroBatchId, Kept> kept_;
   std::function<Fault(MicroBatchId)> faults_;
+  Outputs outputs_;
 };
 
 // Rows of made-up tokens; every third row has its first label masked.

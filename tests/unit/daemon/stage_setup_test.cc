@@ -41,6 +41,63 @@ std::vector<int> KeysOf(const std::vector<net::LinkTarget>& targets) {
   return keys;
 }
 
+// Stage 1 of pipeline 0 is checked, by pipeline 1.
+TEST(StageSetupTest, WhoTakesPartInASpotCheckKnowsItsRoleAndBothEndsTheChannel) {
+  control::v1::Plan plan = TwoByThree();
+  plan.mutable_config()->set_micro_batch_rows(2);
+  control::v1::SpotCheck check;
+  check.set_step(9);
+  check.set_stage(1);
+  check.set_place(3);
+  check.mutable_micro_batch()->set_global_index(6);
+  check.mutable_micro_batch()->add_samples(40);
+  check.add_checkers(1);
+  const auto of = [&](int index) { return SpotOrderOf(plan, plan.positions(index), check); };
+  EXPECT_FALSE(of(1)) << "who is checked";
+  EXPECT_FALSE(of(3));
+  EXPECT_FALSE(of(5));
+  const auto before = of(0), behind = of(2), checker = of(4);
+  ASSERT_TRUE(before && behind && checker);
+  EXPECT_EQ(before->role, pipeline::SpotRole::kInputWitness);
+  EXPECT_EQ(behind->role, pipeline::SpotRole::kOutputWitness);
+  EXPECT_EQ(checker->role, pipeline::SpotRole::kChecker);
+  EXPECT_EQ(checker->step, 9u);
+  EXPECT_EQ(checker->place, 3u);
+  EXPECT_EQ(checker->micro_batch.global_index, 6u);
+  EXPECT_THAT(checker->micro_batch.samples, ElementsAre(SampleId{40}));
+  EXPECT_THAT(KeysOf(before->checkers), ElementsAre(18));
+  EXPECT_EQ(before->checkers[0].channel, checker->input.channel);
+  EXPECT_EQ(behind->checkers[0].channel, checker->output.channel);
+  EXPECT_NE(checker->input.channel, checker->output.channel);
+  EXPECT_EQ(checker->input.peer.key[0], 1);
+  EXPECT_EQ(checker->output.peer.key[0], 3);
+  check.add_checkers(2);
+  EXPECT_FALSE(of(0)) << "a pipeline that the plan does not have";
+  check.mutable_checkers()->RemoveLast();
+  check.set_stage(3);
+  EXPECT_FALSE(of(2)) << "a stage that it does not have";
+  check.set_stage(1);
+  for (const std::uint64_t sample : {41, 42}) check.mutable_micro_batch()->add_samples(sample);
+  EXPECT_FALSE(of(4)) << "more rows than a micro-batch has";
+}
+
+TEST(StageSetupTest, AnEndOfThePipelineHasOneWitness) {
+  control::v1::Plan plan = TwoByThree();
+  plan.mutable_config()->set_micro_batch_rows(2);
+  control::v1::SpotCheck check;
+  check.mutable_micro_batch()->add_samples(40);
+  check.add_checkers(1);
+  auto checker = SpotOrderOf(plan, plan.positions(3), check);
+  ASSERT_TRUE(checker);
+  EXPECT_TRUE(checker->input.channel.empty());
+  EXPECT_FALSE(checker->output.channel.empty());
+  check.set_stage(2);
+  checker = SpotOrderOf(plan, plan.positions(5), check);
+  ASSERT_TRUE(checker);
+  EXPECT_FALSE(checker->input.channel.empty());
+  EXPECT_TRUE(checker->output.channel.empty());
+}
+
 TEST(StageSetupTest, BothEndsOfALinkNameTheSameChannel) {
   const control::v1::Plan plan = TwoByThree();
   const auto of = [&](int index) { return LinkTargetsOf(plan, plan.positions(index), {0, 2}); };

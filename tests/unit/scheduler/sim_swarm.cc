@@ -58,15 +58,15 @@ namespace {
 
 constexpr std::uint64_t kLabels = 10;  // of a micro-batch
 
-double LossSumOf(std::uint64_t step, std::uint32_t micro_batch) {
+}  // namespace
+
+double SimLossSum(std::uint64_t step, std::uint32_t micro_batch) {
   return 50.0 / (1.0 + static_cast<double>(step)) + micro_batch;
 }
 
-}  // namespace
-
 double SimSwarm::Loss(std::uint64_t step) const {
   double sum = 0;
-  for (std::uint32_t i = 0; i < config_.micro_batches; ++i) sum += LossSumOf(step, i);
+  for (std::uint32_t i = 0; i < config_.micro_batches; ++i) sum += SimLossSum(step, i);
   return sum / static_cast<double>(kLabels * config_.micro_batches);
 }
 
@@ -280,6 +280,7 @@ void SimSwarm::Deliver(ConnectionId connection, const SchedulerMessage& message)
       Answer(peer, 30, done);
       return;
     }
+    case SchedulerMessage::kSpotCheck: OnSpotCheck(peer, message.spot_check()); return;
     case SchedulerMessage::kGoOn: OnGoOn(peer, message.go_on()); return;
     case SchedulerMessage::kPrepare: OnPrepare(peer, message.prepare()); return;
     case SchedulerMessage::kApply: OnApply(peer, message.apply()); return;
@@ -383,9 +384,13 @@ void SimSwarm::Work(SimPeer* peer) {
     EXPECT_EQ(counting[batch.global_index() % counting.size()], peer->pipeline);
   }
   EXPECT_TRUE(!peer->shadow || batches.empty()) << peer->name;
+  AddDigests(*peer, batches.size(), ready);
   if (peer->stage + 1 == static_cast<int>(config_.stages)) {
     double sum = 0;
-    for (const auto& batch : batches) sum += LossSumOf(peer->applied, batch.global_index());
+    for (const auto& batch : batches) {
+      ready->add_losses(SimLossSum(peer->applied, batch.global_index()));
+      sum += ready->losses(ready->losses_size() - 1);
+    }
     ready->set_labels(kLabels * static_cast<std::uint64_t>(batches.size()));
     ready->set_loss_sum(sum);
   }

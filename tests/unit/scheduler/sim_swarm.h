@@ -26,6 +26,8 @@ RunConfig SimConfig(std::uint32_t stages, std::uint32_t pipelines);
 std::string SimHash(const std::string& name, std::uint64_t step);
 std::map<std::string, control::v1::ArtefactRef> SimArtefacts(const RunConfig& config);
 PeerId SimPeerId(std::uint32_t number);
+// Of a micro-batch, by its global index.
+double SimLossSum(std::uint64_t step, std::uint32_t micro_batch);
 
 struct SimPeer {
   PeerId id;
@@ -53,6 +55,9 @@ struct SimPeer {
   int prepared = -1;                         // stage
   bool shadow = false;                       // it does not hold its stage yet
   bool corrupt = false;                      // what it gets from its group it gets wrong
+  bool cheats = false;                       // what its stage gives is wrong
+  bool slanders = false;                     // as a checker it says so of all
+  bool forges = false;                       // it tells other digests than its neighbours have
   bool stops = false;                        // its stage, as soon as the scheduler is gone
   std::uint64_t gone_on = 0;                 // times that a scheduler went on with the generation
   bool synced = false;
@@ -143,6 +148,8 @@ class SimSwarm {
   void CheckAgreed(const SimPeer& peer);
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void Work(SimPeer* peer);
+  void AddDigests(const SimPeer& peer, int micro_batches, control::v1::StepReady* ready) const;
+  void OnSpotCheck(SimPeer* peer, const control::v1::SpotCheck& check);
   void Answer(SimPeer* peer, double mean_ms, control::v1::PeerMessage message);
   void AnswerIn(Duration delay, SimPeer* peer, control::v1::PeerMessage message);
   void Heartbeat(SimPeer* peer);

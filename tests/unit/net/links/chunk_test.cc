@@ -257,7 +257,7 @@ TEST(Chunk, BrokenRulesAreRefused) {
   EXPECT_THAT(refusal([](Header h) { h->clear_header(); }, payload), HasSubstr("never started"));
   EXPECT_THAT(refusal([](Header h) { h->mutable_header()->set_kind(0); }, payload),
               HasSubstr("unknown frame kind"));
-  EXPECT_THAT(refusal([](Header h) { h->mutable_header()->set_kind(9); }, payload),
+  EXPECT_THAT(refusal([](Header h) { h->mutable_header()->set_kind(10); }, payload),
               HasSubstr("unknown frame kind"));
   EXPECT_THAT(refusal([](Header h) { h->mutable_header()->set_run(1); }, payload),
               HasSubstr("is of run 0000000000000001"));

@@ -78,6 +78,7 @@ TEST_F(RunConfigTest, EveryKeySurvivesPrintingAndReading) {
         key.target);
   }
   config.micro_batches = 4000;
+  config.spot_checks = 0;  // not with dropout
   config.etcd = {"http://a:1", "http://b:2"};
   config.relays = {"00112233445566778899aabbccddeeff@a:1"};
   config.relay_listen = "0.0.0.0:0";
@@ -168,6 +169,31 @@ TEST_F(RunConfigTest, ErrorsNameTheReplicaMethodAsWritten) {
               {"replica method 'powersgd:stages=7'", "stages from 0 to "});
   ExpectError("[replica]\nmethod = \"qsdp:lan=0-7\"\n",
               {"replica method 'qsdp:lan=0-7'", "or is auto or none"});
+}
+
+TEST_F(RunConfigTest, AShareOfSpotChecksIsRead) {
+  const auto read = Read("[scheduler]\nspot_checks = 0.25\n[run]\npipelines = 2\n");
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_DOUBLE_EQ(read->spot_checks, 0.25);
+}
+
+TEST(SpotCheckConfigTest, CheckersNeedTheSameWholeWeightsAndNoMask) {
+  RunConfig config;
+  config.pipelines = 2;
+  config.micro_batches = 4;
+  config.spot_checks = 0.01;
+  EXPECT_TRUE(CheckRunConfig(config).ok()) << CheckRunConfig(config).ToString();
+  const auto refused = [&](auto&& change) {
+    RunConfig other = config;
+    change(&other);
+    return CheckRunConfig(other).message();
+  };
+  EXPECT_THAT(refused([](RunConfig* c) { c->pipelines = 1; }), HasSubstr("pipelines = 2"));
+  EXPECT_THAT(refused([](RunConfig* c) { c->dropout = 0.1; }), HasSubstr("dropout = 0"));
+  EXPECT_THAT(refused([](RunConfig* c) { c->adapter_dropout = 0.1; }), HasSubstr("dropout = 0"));
+  for (const char* method : {"marsit", "qsdp:weights=8,gradients=8", "average:local_steps=16"}) {
+    EXPECT_THAT(refused([&](RunConfig* c) { c->replica_method = method; }), HasSubstr(method));
+  }
 }
 
 TEST_F(RunConfigTest, MissingFileIsNamed) {

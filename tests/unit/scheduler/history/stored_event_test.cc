@@ -69,6 +69,9 @@ TEST(StoredEventTest, FormIsPinned) {
       {MemberFault{PeerId{}, FaultKind::kValues, "why", 1800000},
        R"({"type":"fault","peer":")" + std::string(64, '0') +
            R"(","kind":"values","cause":"why","quarantine_ms":1800000})"},
+      {MemberFault{PeerId{}, FaultKind::kOutputs, "why"},
+       R"({"type":"fault","peer":")" + std::string(64, '0') +
+           R"(","kind":"outputs","cause":"why"})"},
       {MemberPardoned{PeerId{}}, R"({"type":"pardoned","peer":")" + std::string(64, '0') + R"("})"},
       {RunRestored{20, 1000003}, R"({"type":"restored","step":20,"generation":1000003})"},
   };
@@ -162,6 +165,7 @@ TEST(StoredEventTest, RandomAndTruncatedBytesNeverCrash) {
         StoredEvent(SampleOrder{1, 100, 8, 2, 3}), StoredEvent(MemberGone{PeerId{}, "a", "why", 7}),
         StoredEvent(MemberCame{PeerId{}, "a", 7}),
         StoredEvent(MemberFault{PeerId{}, FaultKind::kValues, "why", 1800000}),
+        StoredEvent(MemberFault{PeerId{}, FaultKind::kOutputs, "why", 0}),
         StoredEvent(GenerationEnded{21, "why", 350})}) {
     const std::string whole = StampEvent(EncodeEvent(event), 1700000000123);
     for (std::size_t size = 0; size < whole.size(); ++size) {

@@ -200,6 +200,27 @@ TEST(PeerMessageCheck, AFileHasANameAndBytes) {
   EXPECT_THAT(with("layer.0", 0), HasSubstr("a file is empty"));
 }
 
+TEST(PeerMessageCheck, ASpotCheckMeasuresSomethingAndDigestsAreOfMicroBatches) {
+  const auto checked = [](double difference, double coding, std::size_t error) {
+    return Checked([&](PeerMessage* message) {
+      message->mutable_spot_checked()->set_difference(difference);
+      message->mutable_spot_checked()->set_coding_error(coding);
+      message->mutable_spot_checked()->set_error(std::string(error, 'x'));
+    });
+  };
+  EXPECT_EQ(checked(1e9, 0, kReasonCharactersMax), "ok");
+  EXPECT_THAT(checked(0, 0, kReasonCharactersMax + 1), HasSubstr("error"));
+  EXPECT_THAT(checked(-1, 0, 0), HasSubstr("negative"));
+  EXPECT_THAT(checked(0, std::nan(""), 0), HasSubstr("not finite"));
+  const auto digests = [](std::uint32_t count) {
+    return Checked([&](PeerMessage* message) {
+      for (std::uint32_t i = 0; i < count; ++i) message->mutable_step_ready()->add_input_digests(i);
+    });
+  };
+  EXPECT_EQ(digests(Config().micro_batches), "ok");
+  EXPECT_THAT(digests(Config().micro_batches + 1), HasSubstr("more digests"));
+}
+
 TEST(PeerMessageCheck, AMessageHasAKind) {
   EXPECT_THAT(Checked([](PeerMessage*) {}), HasSubstr("no kind"));
 }

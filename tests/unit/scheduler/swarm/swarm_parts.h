@@ -17,6 +17,7 @@
 #include "scheduler/swarm/member_faults.h"
 #include "scheduler/swarm/membership.h"
 #include "scheduler/swarm/plan_messages.h"
+#include "scheduler/swarm/spot_checks.h"
 #include "scheduler/swarm/swarm_artefacts.h"
 #include "scheduler/swarm/swarm_view.h"
 #include "scheduler/swarm/training_steps.h"
@@ -133,9 +134,10 @@ struct SwarmParts : Lifecycle::Owner {
   HeldSteps held{config, &members, &plan, &journal, &lifecycle, &closing, false, &reaction};
   double step_seconds = 1;
   AppliedChecks applied{config, plan, history, &lifecycle, &uploads, &faults};
-  TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &reaction};
+  SpotChecks spots{config, plan, history, &lifecycle, &faults, &reaction};
+  TrainingSteps steps{config, plan, &journal, &lifecycle, &faults, &uploads, &spots, &reaction};
   SwarmView view{{config, history, members, plan, lifecycle, newcomers, faults, artefacts, uploads,
-                  applied, steps}};
+                  applied, spots, steps}};
   std::vector<std::string> ends;  // reasons of generations that ended
 };
 

@@ -394,7 +394,7 @@ TEST(TrainingSteps, WithoutSamplesTheRunFails) {
   SwarmParts parts(1, 1);
   parts.config.train_rows = 0;
   const TrainingSteps steps(parts.config, parts.plan, &parts.journal, &parts.lifecycle,
-                            &parts.faults, &parts.uploads, &parts.reaction);
+                            &parts.faults, &parts.uploads, &parts.spots, &parts.reaction);
   EXPECT_EQ(parts.lifecycle.state(), RunState::kFailed);
 }
 
