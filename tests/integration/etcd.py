@@ -93,6 +93,19 @@ class Etcd:
         with urlopen(request, timeout=10, context=self.context) as answer:
             return json.load(answer)
 
+    def append(self, prefix, event):
+        """One more event of the history that schedulers keep below `prefix`, which none may run."""
+        def text(value):
+            return base64.b64encode(value).decode()
+        begin = f"{prefix}/v1/events/".encode()
+        last = self.ask("kv/range", key=text(begin), range_end=text(begin[:-1] + b"0"),
+                        sort_order="DESCEND", limit=1)["kvs"][0]
+        number = int(base64.b64decode(last["key"])[len(begin):]) + 1
+        value = base64.b64decode(last["value"])
+        mark = value[:value.index(b"{")]
+        self.ask("kv/put", key=text(begin + b"%020d" % number),
+                 value=text(mark + json.dumps(event).encode()))
+
     def protect(self, user, password, prefix):
         """From now on only `user` reads and writes keys, those below `prefix`."""
         def text(value):

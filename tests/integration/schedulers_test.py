@@ -251,6 +251,44 @@ class SchedulersTest(harness.SwarmTest):
             swarm.audit(60)
             swarm.stop()
 
+    def test_the_next_leader_knows_who_is_in_quarantine(self):
+        etcd = self.etcd()
+        with Schedulers(self.folder / "s", etcd, count=1, stages=1, steps=100_000,
+                        micro_batches=2) as swarm:
+            swarm.start_scheduler()
+            swarm.start_peer("p0")
+            swarm.wait_step(2)
+            key = swarm.peer_status("p0")["peerId"]
+            swarm.scheduler.kill()
+            etcd.append("tests/one", {
+                "type": "fault", "peer": key, "kind": "weights", "cause": "its sums are off",
+                "quarantine_ms": 1_200_000, "at": int(time.time() * 1000)})
+            swarm.start_one(0)
+            swarm.leader()
+
+            def quarantine():
+                return (swarm.peer_status("p0", check=False) or {}).get("quarantine")
+            told = wait_for(quarantine, 30, "the peer knows that it is in quarantine")
+            self.assertEqual((told["kind"], told["faults"]), ("weights", 1))
+            folder = swarm.peer_folder("p0")
+            self.assertRegex(run("shoal", "status", "--dir", folder).stdout,
+                             "in quarantine until .*: its weights differ from those of its group")
+            doctor = run("shoal", "doctor", "--dir", folder, check=False)
+            self.assertRegex(doctor.stdout, "bad +quarantine")
+            members = run("shoal", "swarm", "members", "--dir", swarm.run_folder).stdout
+            self.assertRegex(members, "quarantine until .* UTC: its sums are off")
+            said = run("shoal", "swarm", "release", "p0", "--dir", swarm.run_folder).stdout
+            self.assertIn("may have a stage again", said)
+            wait_for(lambda: quarantine() is None, 30, "the peer knows that it is over")
+            swarm.wait_state("training", 60)
+            # The one after that knows that, too.
+            swarm.scheduler.kill()
+            swarm.start_one(0)
+            swarm.leader()
+            swarm.wait_state("training", 60)
+            self.assertIsNone(quarantine())
+            swarm.stop()
+
     def test_etcd_behind_tls_and_a_password(self):
         certificates = make_certificates(self.folder / "certificates")
         etcd = self.etcd(certificates=certificates)

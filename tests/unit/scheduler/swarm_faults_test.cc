@@ -359,6 +359,25 @@ TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainGoesIntoQuarantine) {
   EXPECT_THAT(swarm.View().last_difference, HasSubstr("shoal swarm release"));
 }
 
+// Its generation was to end with the next checkpoint when the scheduler died.
+TEST(SwarmFaultsTest, TheNextSchedulerGivesAPeerInQuarantineNoStage) {
+  SimSwarm swarm(ConfigOfThree(), 45);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  const std::size_t odd = PeerAt(&swarm, 6, 1, 1);
+  FlipABit(&swarm.Peer(odd), 0, 100);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().quarantines.size() == 1; }));
+  ASSERT_EQ(swarm.View().state, RunState::kTraining);
+  ASSERT_GE(swarm.Peer(odd).stage, 0);
+  swarm.Peer(odd).filter = nullptr;
+  const std::uint64_t generation = swarm.View().generation;
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation > generation; }))
+      << swarm.View().reason;
+  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_EQ(swarm.Peer(odd).stage, -1);
+}
+
 TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainHoldsTheRunWithoutQuarantine) {
   RunConfig config = ConfigOfThree();
   config.quarantine_after = 0;
