@@ -3,8 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
+#include <variant>
+#include <vector>
 
 #include "common/log.h"
 #include "dataset/sampler.h"
@@ -97,6 +100,17 @@ TEST(WholeSim, APeerInQuarantineSaysSoAndTrainsAgainAfterwards) {
   EXPECT_TRUE(swarm.RunUntil([&] { return says("\"kind\":\"weights\",\"faults\":1"); }));
   EXPECT_TRUE(says("\"code\":\"quarantine\""));
   EXPECT_TRUE(says("without a stage: its weights differ from those of its group (1 time)"));
+  // The generation does not go on with it.
+  EXPECT_TRUE(swarm.RunUntil([&] {
+    const auto members = swarm.View().members;
+    return std::ranges::all_of(
+        members, [&](const auto& member) { return member.peer != ill || member.stage < 0; });
+  }));
+  EXPECT_TRUE(says("\"kind\":\"weights\""));
+  const std::vector<scheduler::TimedEvent> events = swarm.Events();
+  EXPECT_TRUE(std::ranges::none_of(events, [](const scheduler::TimedEvent& timed) {
+    return std::holds_alternative<scheduler::GenerationGoesOn>(timed.event);
+  }));
   EXPECT_TRUE(swarm.RunUntil([&] { return says("\"quarantine\":null"); }));
   EXPECT_TRUE(Finishes(&swarm, std::chrono::minutes(10))) << swarm.View().reason;
 }

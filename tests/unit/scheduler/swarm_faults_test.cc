@@ -360,7 +360,7 @@ TEST(SwarmFaultsTest, APeerWhoseWeightsDifferAgainAndAgainGoesIntoQuarantine) {
 }
 
 // Its generation was to end with the next checkpoint when the scheduler died.
-TEST(SwarmFaultsTest, TheNextSchedulerEndsTheGenerationOfAPeerInQuarantine) {
+TEST(SwarmFaultsTest, TheNextSchedulerGivesAPeerInQuarantineNoStage) {
   SimSwarm swarm(ConfigOfThree(), 45);
   for (int i = 0; i < 6; ++i) swarm.AddPeer();
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
