@@ -90,11 +90,17 @@ TEST_P(AbortTest, AtEachMessageThenARetryOfAllIsAsIfThereWasNone) {
   EXPECT_GT(aborted, messages);  // most members, most of the time
 }
 
-TEST_P(AbortTest, AtEachMessageThenARetryWithoutAMemberEqualsAFreshExchange) {
-  ExchangeGroup fresh(kMembers, 1, Config(GetParam()));
-  fresh.Round(4, kWithoutTwo, ValuesOfRound(4));
-  const Values expected = fresh.Agreed();
-  for (std::size_t last = 0; last < 42; ++last) {
+TEST_P(AbortTest, AtEachMessageThenARetryWithoutAMemberIsAsIfThereWasNone) {
+  ExchangeGroup quiet(kMembers, 1, Config(GetParam()));
+  Begin(&quiet);
+  quiet.Round(4, kWithoutTwo, ValuesOfRound(4));
+  const Values expected = quiet.ValuesOf(0);
+  ExchangeGroup whole(kMembers, 1, Config(GetParam()));
+  whole.Round(3, kAll, ValuesOfRound(3));
+  std::size_t messages = 0;
+  for (const auto& exchange : whole.exchange_) messages += exchange->traffic().sent_messages;
+  ASSERT_GT(messages, 30u);
+  for (std::size_t last = 0; last < messages; ++last) {
     ExchangeGroup group(kMembers, static_cast<unsigned>(last), Config(GetParam()));
     Begin(&group);
     AbortedRound(&group, last, last % 3);
