@@ -111,12 +111,12 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
       failure_ = reason;
       context_.TryCancel();
     }
-    RemoveHold();
   }
 
   void OnReadInitialMetadataDone(bool ok) override {
     if (!ok) {
       End(Status::Ok(), true);
+      RemoveHold();
       return;
     }
     {
@@ -132,15 +132,16 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   void OnReadDone(bool ok) override {
     if (!ok) {
       End(Status::Ok(), true);
+      RemoveHold();
       return;
     }
     state_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
     state_->executor->Post("control.message", [self = shared_from_this()] {
       ClientState& state = *self->state_;
-      if (state.closed || state.call.get() != self.get()) return;
       pb::SchedulerMessage message = std::move(self->read_);
       self->read_ = pb::SchedulerMessage();
       self->ReadNext();
+      if (state.closed || state.call.get() != self.get()) return;
       if (state.handlers.on_message) state.handlers.on_message(std::move(message));
     });
   }
@@ -188,10 +189,9 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
     End(DeadlineExceeded("no answer"), false);
   }
 
-  void ReadNext() {
-    MutexLock lock(mutex_);
-    if (!ended_) StartRead(&read_);
-  }
+  // Also once the call has ended, until there is nothing more to read: before that gRPC does not
+  // tell how it ended.
+  void ReadNext() { StartRead(&read_); }
 
   void WriteNext() SHOAL_REQUIRES(mutex_) {
     if (ended_ || writing_ || queue_.empty()) return;

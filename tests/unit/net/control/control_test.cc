@@ -303,6 +303,28 @@ TEST_F(ControlTest, DisconnectTellsTheReasonAfterTheLastMessage) {
   EXPECT_TRUE(Wait([this] { return server_.disconnects.size() == 1; }));
 }
 
+// gRPC tells how a call ended only when all was read that came before.
+TEST_F(ControlTest, AnEndThatAFailedWriteFindsFirstIsTold) {
+  Connect();
+  On([this] {
+    for (std::uint64_t i = 1; i <= 5; ++i) {
+      control::v1::SchedulerMessage message;
+      message.mutable_finished()->set_generation(i);
+      server_.server->Send(server_.last, std::move(message));
+    }
+    server_.server->Disconnect(server_.last, DeadlineExceeded("nothing was heard of it"));
+    // The client handles nothing meanwhile, as if its process stood still.
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (client_.client->Send(Heartbeat(1)).ok()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), until);
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+  });
+  ASSERT_TRUE(Wait([this] { return client_.closed.has_value(); }));
+  EXPECT_THAT(client_.closed->message(), HasSubstr("nothing was heard of it"));
+  EXPECT_EQ(client_.messages.size(), 5u);
+}
+
 TEST_F(ControlTest, WrongSchedulerKeyNeverOpens) {
   ControlClientOptions options = Options();
   options.scheduler = peer_->id;
