@@ -103,20 +103,19 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
     return Status::Ok();
   }
 
+  // `broken`: gRPC knows it already. It tells how a call ended only after all earlier messages were
+  // read, so reading goes on and finds that end. Else the call is cancelled, and nothing more read.
   void End(const Status& reason, bool broken) {
     MutexLock lock(mutex_);
-    if (ended_) return;
-    ended_ = true;
-    if (!broken) {
-      failure_ = reason;
-      context_.TryCancel();
-    }
+    if (!std::exchange(ended_, true) && !broken) failure_ = reason;
+    if (broken || !reading_on_) return;
+    context_.TryCancel();
+    ReadNoMore();
   }
 
   void OnReadInitialMetadataDone(bool ok) override {
     if (!ok) {
-      End(Status::Ok(), true);
-      RemoveHold();
+      EndOfReading();
       return;
     }
     {
@@ -131,8 +130,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
 
   void OnReadDone(bool ok) override {
     if (!ok) {
-      End(Status::Ok(), true);
-      RemoveHold();
+      EndOfReading();
       return;
     }
     state_->received_wire_bytes += WireBytes(read_.ByteSizeLong());
@@ -189,9 +187,21 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
     End(DeadlineExceeded("no answer"), false);
   }
 
-  // Also once the call has ended, until there is nothing more to read: before that gRPC does not
-  // tell how it ended.
-  void ReadNext() { StartRead(&read_); }
+  void ReadNext() {
+    MutexLock lock(mutex_);
+    if (reading_on_) StartRead(&read_);
+  }
+
+  void EndOfReading() {
+    End(Status::Ok(), true);
+    MutexLock lock(mutex_);
+    ReadNoMore();
+  }
+
+  // Reads and writes are started from outside of reactions until now.
+  void ReadNoMore() SHOAL_REQUIRES(mutex_) {
+    if (std::exchange(reading_on_, false)) RemoveHold();
+  }
 
   void WriteNext() SHOAL_REQUIRES(mutex_) {
     if (ended_ || writing_ || queue_.empty()) return;
@@ -211,6 +221,7 @@ class AttendCall final : public grpc::ClientBidiReactor<pb::PeerMessage, pb::Sch
   Mutex mutex_;
   bool connected_ SHOAL_GUARDED_BY(mutex_) = false;
   bool ended_ SHOAL_GUARDED_BY(mutex_) = false;
+  bool reading_on_ SHOAL_GUARDED_BY(mutex_) = true;  // there is a hold
   bool writing_ SHOAL_GUARDED_BY(mutex_) = false;
   Status failure_ SHOAL_GUARDED_BY(mutex_);
   std::size_t queued_bytes_ SHOAL_GUARDED_BY(mutex_) = 0;

@@ -44,6 +44,15 @@ struct Frame {
   Buffer payload;
 };
 
+// The same, with a payload of its own.
+inline Frame CopyOf(const Frame& frame) {
+  return {frame.kind,       frame.run,
+          frame.generation, frame.micro_batch,
+          frame.tag,        frame.codec,
+          frame.tokens,     frame.hidden,
+          frame.samples,    Buffer::CopyOf(frame.payload.bytes())};
+}
+
 }  // namespace shoal::net
 
 #endif  // SHOAL_NET_LINKS_FRAME_H_

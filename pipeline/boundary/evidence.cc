@@ -39,21 +39,6 @@ std::uint64_t DigestOf(const TransferEvidence& evidence) {
   return digest;
 }
 
-net::Frame CopyOf(const net::Frame& frame) {
-  net::Frame copy;
-  copy.kind = frame.kind;
-  copy.run = frame.run;
-  copy.generation = frame.generation;
-  copy.micro_batch = frame.micro_batch;
-  copy.tag = frame.tag;
-  copy.codec = frame.codec;
-  copy.tokens = frame.tokens;
-  copy.hidden = frame.hidden;
-  copy.samples = frame.samples;
-  copy.payload = Buffer::CopyOf(frame.payload.bytes());
-  return copy;
-}
-
 std::vector<std::uint32_t> SentAgain(const SegmentEvidence& segment, const MicroBatchPlan& plan) {
   std::vector<std::uint32_t> positions;
   if (segment.frames.size() < kFramesMax) return positions;

@@ -29,7 +29,6 @@ using TransferEvidence = std::vector<SegmentEvidence>;  // by segment
 // checksum of what it builds on. A transfer's is the sum over its frames, modulo 2^64. Thread: any.
 std::uint64_t DigestOf(const net::Frame& frame);
 std::uint64_t DigestOf(const TransferEvidence& evidence);
-net::Frame CopyOf(const net::Frame& frame);
 // Positions of the samples that `segment` carries a second time. Thread: any.
 std::vector<std::uint32_t> SentAgain(const SegmentEvidence& segment, const MicroBatchPlan& plan);
 

@@ -237,7 +237,11 @@ Status CheckEtcd(const RunConfig& c) {
 
 // All schedulers have the same file, so it must say where peers find each of them.
 Status CheckSchedulers(const RunConfig& c) {
-  if (c.etcd.empty()) return Status::Ok();
+  if (c.etcd.empty()) {
+    if (c.etcd_login == EtcdLogin()) return Status::Ok();
+    return InvalidArgument(
+        "[scheduler] etcd_ca, etcd_cert, etcd_key, etcd_user and etcd_password_file need etcd");
+  }
   if (c.etcd.size() > net::kEtcdAddressesMax) {
     return InvalidArgument("[scheduler] etcd has more than 16 addresses");
   }

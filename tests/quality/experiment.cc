@@ -50,7 +50,7 @@ struct WireCounter {
   void Count(const net::Frame& frame) {
     const net::LinkLimits limits;
     net::SendQueue queue(limits.frame_bytes_max, limits.queue_bytes_max);
-    const Status pushed = queue.Push(test_support::CopyOf(frame), {});
+    const Status pushed = queue.Push(net::CopyOf(frame), {});
     SHOAL_CHECK(pushed.ok());
     std::uint64_t bytes = 0;
     while (const auto chunk = queue.Next(limits.chunk_bytes)) {

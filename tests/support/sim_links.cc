@@ -82,21 +82,6 @@ void Break(SimWorld* world, const std::shared_ptr<SimNetwork::End>& end, TimePoi
 
 }  // namespace
 
-net::Frame CopyOf(const net::Frame& frame) {
-  net::Frame copy;
-  copy.kind = frame.kind;
-  copy.run = frame.run;
-  copy.generation = frame.generation;
-  copy.micro_batch = frame.micro_batch;
-  copy.tag = frame.tag;
-  copy.codec = frame.codec;
-  copy.tokens = frame.tokens;
-  copy.hidden = frame.hidden;
-  copy.samples = frame.samples;
-  copy.payload = Buffer::CopyOf(frame.payload.bytes());
-  return copy;
-}
-
 std::unique_ptr<net::LinkHub> SimNetwork::NewHub(const PeerId& self, Executor* executor) {
   return std::make_unique<SimHub>(this, self, executor);
 }

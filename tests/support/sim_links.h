@@ -16,8 +16,6 @@
 
 namespace shoal::test_support {
 
-net::Frame CopyOf(const net::Frame& frame);
-
 class SimNetwork {
  public:
   struct Options {

@@ -9,8 +9,11 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "common/executor.h"
 #include "net/identity/identity.h"
@@ -57,6 +60,56 @@ struct HubPeer {
   }
   std::string address() const { return "127.0.0.1:" + std::to_string(hub->port()); }
 };
+
+inline constexpr RunId kLinkRun{0x1234};
+
+// One end of a link, and what it was told.
+struct LinkEnd {
+  std::unique_ptr<Link> link;
+  bool open = false;
+  std::optional<Status> closed;
+  int closed_calls = 0;
+  std::vector<Frame> frames;
+  std::vector<FrameKind> sent;
+
+  LinkHandlers Handlers() {
+    LinkHandlers handlers;
+    handlers.on_open = [this] { open = true; };
+    handlers.on_frame = [this](Frame frame) { frames.push_back(std::move(frame)); };
+    handlers.on_closed = [this](Status status) {
+      closed = std::move(status);
+      ++closed_calls;
+    };
+    handlers.on_sent = [this](FrameKind kind, MicroBatchId, double elapsed_ms) {
+      EXPECT_GE(elapsed_ms, 0);
+      sent.push_back(kind);
+    };
+    return handlers;
+  }
+};
+
+inline Frame PatternFrame(std::size_t bytes, std::uint32_t index) {
+  Frame frame;
+  frame.kind = FrameKind::kActivation;
+  frame.run = kLinkRun;
+  frame.generation = 1;
+  frame.micro_batch = {5, index};
+  frame.payload = Buffer(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) {
+    frame.payload.data()[i] = static_cast<std::byte>((i * 31 + index) >> 3);
+  }
+  return frame;
+}
+
+inline LinkTarget TargetOfHub(const HubPeer& peer, std::vector<std::string> addresses) {
+  LinkTarget target;
+  target.peer = peer.identity->id;
+  target.addresses = std::move(addresses);
+  target.run = kLinkRun;
+  target.generation = 1;
+  target.channel = "boundary/0/1";
+  return target;
+}
 
 }  // namespace shoal::net
 

@@ -12,36 +12,10 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr RunId kRun{0x1234};
-
-struct End {
-  std::unique_ptr<Link> link;
-  bool open = false;
-  std::optional<Status> closed;
-  int closed_calls = 0;
-  std::vector<Frame> frames;
-  std::vector<FrameKind> sent;
-
-  LinkHandlers Handlers() {
-    LinkHandlers handlers;
-    handlers.on_open = [this] { open = true; };
-    handlers.on_frame = [this](Frame frame) { frames.push_back(std::move(frame)); };
-    handlers.on_closed = [this](Status status) {
-      closed = std::move(status);
-      ++closed_calls;
-    };
-    handlers.on_sent = [this](FrameKind kind, MicroBatchId, double elapsed_ms) {
-      EXPECT_GE(elapsed_ms, 0);
-      sent.push_back(kind);
-    };
-    return handlers;
-  }
-};
-
 Frame MakeFrame(FrameKind kind, std::size_t bytes, std::uint32_t index = 0) {
   Frame frame;
   frame.kind = kind;
-  frame.run = kRun;
+  frame.run = kLinkRun;
   frame.generation = 1;
   frame.micro_batch = {5, index};
   frame.payload = Buffer(bytes);
@@ -76,7 +50,7 @@ class LinkTest : public testing::Test {
     LinkTarget target;
     target.peer = peer.identity->id;
     target.addresses = {peer.address()};
-    target.run = kRun;
+    target.run = kLinkRun;
     target.generation = generation;
     target.channel = "boundary/0/1";
     return target;
@@ -101,7 +75,7 @@ class LinkTest : public testing::Test {
 
   std::unique_ptr<Executor> executor_ = NewThreadExecutor("control");
   std::optional<HubPeer> hub_a_, hub_b_;
-  End a_, b_;
+  LinkEnd a_, b_;
 };
 
 TEST_F(LinkTest, SeveralConnectionsCarryOneLink) {
@@ -156,7 +130,7 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     ASSERT_EQ(by_kind.size(), 8u);
     for (const auto& [kind, frame] : by_kind) {
       const auto number = static_cast<std::uint32_t>(kind);
-      EXPECT_EQ(frame->run, kRun);
+      EXPECT_EQ(frame->run, kLinkRun);
       EXPECT_EQ(frame->generation, 1u);
       EXPECT_EQ(frame->micro_batch, (MicroBatchId{5, number}));
       EXPECT_EQ(frame->tag, 77u + number);
@@ -342,7 +316,7 @@ TEST_F(LinkTest, WrongKeyAtTheDialledAddressNeverOpens) {
 
 TEST_F(LinkTest, OtherRunAndOlderPlanAreRefusedAtOnce) {
   MakeHubs();
-  End c;
+  LinkEnd c;
   On([&] {
     b_.link = hub_b_->hub->Accept(TargetOf(*hub_a_, 4), b_.Handlers());
     a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_, 3), a_.Handlers());
@@ -358,7 +332,7 @@ TEST_F(LinkTest, OtherRunAndOlderPlanAreRefusedAtOnce) {
 
 TEST_F(LinkTest, NewerPlanWaitsForOurs) {
   MakeHubs();
-  End old;
+  LinkEnd old;
   On([&] {
     old.link = hub_b_->hub->Accept(TargetOf(*hub_a_, 1), old.Handlers());
     a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_, 2), a_.Handlers());
@@ -453,7 +427,7 @@ TEST_F(LinkTest, ALinkWithMoreConnectionsSendsNoLessThanOthers) {
   MakeHubs(limits);
   Connect();
   HubPeer hub_c(executor_.get(), LinkLimits{});
-  End at_a, c;
+  LinkEnd at_a, c;
   On([&] {
     c.link = hub_c.hub->Dial(TargetOf(*hub_a_), c.Handlers());
     at_a.link = hub_a_->hub->Accept(TargetOf(hub_c), at_a.Handlers());
@@ -492,7 +466,7 @@ TEST_F(LinkTest, PingMeasuresTheRoundTrip) {
 TEST_F(LinkTest, TheFirstPingsComeInARow) {
   MakeHubs();
   Connect();
-  for (End* side : {&a_, &b_}) {
+  for (LinkEnd* side : {&a_, &b_}) {
     ASSERT_TRUE(Wait([&] { return side->link->stats().pings >= kFirstPings; }));
     const LinkStats stats = side->link->stats();
     EXPECT_GT(stats.rtt_min_ms, 0);

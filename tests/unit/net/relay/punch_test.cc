@@ -128,25 +128,8 @@ RelayAddress AddressOf(std::uint16_t port) {
 
 // ---- links ----
 
-struct End {
-  std::unique_ptr<Link> link;
-  bool open = false;
-  std::optional<Status> closed;
-  std::vector<Frame> frames;
-
-  LinkHandlers Handlers() {
-    LinkHandlers handlers;
-    handlers.on_open = [this] { open = true; };
-    handlers.on_frame = [this](Frame frame) { frames.push_back(std::move(frame)); };
-    handlers.on_closed = [this](Status status) { closed = std::move(status); };
-    return handlers;
-  }
-};
-
 class PunchTest : public testing::Test {
  protected:
-  static constexpr RunId kRun{0x1234};
-
   PunchTest() {
     RelayServerOptions options;
     options.listen = "127.0.0.1:0";
@@ -182,32 +165,12 @@ class PunchTest : public testing::Test {
     });
     ASSERT_TRUE(Until([this] { return relay_->stats().peers.size() == 2; }));
     On([this] {
-      a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_), a_.Handlers());
-      b_.link = hub_b_->hub->Accept(TargetOf(*hub_a_), b_.Handlers());
+      a_.link = hub_a_->hub->Dial(TargetOfHub(*hub_b_, {RelayText()}), a_.Handlers());
+      b_.link = hub_b_->hub->Accept(TargetOfHub(*hub_a_, {RelayText()}), b_.Handlers());
     });
     ASSERT_TRUE(Until([this] { return a_.open && b_.open; }));
   }
-  LinkTarget TargetOf(const HubPeer& peer) const {
-    LinkTarget target;
-    target.peer = peer.identity->id;
-    target.addresses = {RelayText()};
-    target.run = kRun;
-    target.generation = 1;
-    target.channel = "boundary/0/1";
-    return target;
-  }
-  static Frame FrameOf(std::uint32_t index) {
-    Frame frame;
-    frame.kind = FrameKind::kActivation;
-    frame.run = kRun;
-    frame.generation = 1;
-    frame.micro_batch = {5, index};
-    frame.payload = Buffer(200'000);
-    for (std::size_t at = 0; at < frame.payload.size(); ++at) {
-      frame.payload.data()[at] = static_cast<std::byte>((at * 31 + index) >> 3);
-    }
-    return frame;
-  }
+  static Frame FrameOf(std::uint32_t index) { return PatternFrame(200'000, index); }
   void SendBoth(std::uint32_t from, std::uint32_t to) {
     On([&] {
       for (std::uint32_t i = from; i < to; ++i) {
@@ -219,7 +182,7 @@ class PunchTest : public testing::Test {
   void ExpectFrames(std::size_t count) {
     ASSERT_TRUE(Until([&] { return a_.frames.size() == count && b_.frames.size() == count; }));
     On([&] {
-      for (const End* end : {&a_, &b_}) {
+      for (const LinkEnd* end : {&a_, &b_}) {
         for (std::size_t i = 0; i < count; ++i) {
           const Frame& frame = end->frames[i];
           ASSERT_EQ(frame.micro_batch.index, i);
@@ -233,7 +196,7 @@ class PunchTest : public testing::Test {
   std::unique_ptr<Executor> executor_ = NewThreadExecutor("control");
   std::unique_ptr<RelayServer> relay_;
   std::optional<HubPeer> hub_a_, hub_b_;
-  End a_, b_;
+  LinkEnd a_, b_;
 };
 
 TEST_F(PunchTest, ALinkMovesFromTheRelayAndOutlivesIt) {

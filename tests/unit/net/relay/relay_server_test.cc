@@ -21,36 +21,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr RunId kRun{0x1234};
 constexpr char kOtherSecret[] = "ffeeddccbbaa99887766554433221100";
-
-struct End {
-  std::unique_ptr<Link> link;
-  bool open = false;
-  std::optional<Status> closed;
-  std::vector<Frame> frames;
-
-  LinkHandlers Handlers() {
-    LinkHandlers handlers;
-    handlers.on_open = [this] { open = true; };
-    handlers.on_frame = [this](Frame frame) { frames.push_back(std::move(frame)); };
-    handlers.on_closed = [this](Status status) { closed = std::move(status); };
-    return handlers;
-  }
-};
-
-Frame MakeFrame(std::size_t bytes, std::uint32_t index) {
-  Frame frame;
-  frame.kind = FrameKind::kActivation;
-  frame.run = kRun;
-  frame.generation = 1;
-  frame.micro_batch = {5, index};
-  frame.payload = Buffer(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    frame.payload.data()[i] = static_cast<std::byte>((i * 31 + index) >> 3);
-  }
-  return frame;
-}
 
 class RelayTest : public testing::Test {
  protected:
@@ -87,19 +58,10 @@ class RelayTest : public testing::Test {
                      [this, peers] { return relay_->stats().peers.size() == peers; });
   }
 
-  LinkTarget TargetOf(const HubPeer& peer, std::vector<std::string> addresses) const {
-    LinkTarget target;
-    target.peer = peer.identity->id;
-    target.addresses = std::move(addresses);
-    target.run = kRun;
-    target.generation = 1;
-    target.channel = "boundary/0/1";
-    return target;
-  }
   void Open(std::vector<std::string> of_b, std::vector<std::string> of_a) {
     On([&] {
-      a_.link = hub_a_->hub->Dial(TargetOf(*hub_b_, std::move(of_b)), a_.Handlers());
-      b_.link = hub_b_->hub->Accept(TargetOf(*hub_a_, std::move(of_a)), b_.Handlers());
+      a_.link = hub_a_->hub->Dial(TargetOfHub(*hub_b_, std::move(of_b)), a_.Handlers());
+      b_.link = hub_b_->hub->Accept(TargetOfHub(*hub_a_, std::move(of_a)), b_.Handlers());
     });
   }
   bool BothOpen() {
@@ -114,7 +76,7 @@ class RelayTest : public testing::Test {
     Open({RelayText()}, {});
     ASSERT_TRUE(BothOpen());
     const TimePoint begun = SystemClock().Now();
-    On([this] { ASSERT_TRUE(a_.link->Send(MakeFrame(2'000'000, 1)).ok()); });
+    On([this] { ASSERT_TRUE(a_.link->Send(PatternFrame(2'000'000, 1)).ok()); });
     ASSERT_TRUE(WaitUntil(executor_.get(), [this] { return b_.frames.size() == 1; }));
     EXPECT_GT(SystemClock().Now() - begun, std::chrono::milliseconds(500));
   }
@@ -131,7 +93,7 @@ class RelayTest : public testing::Test {
   std::uint16_t port_ = 0;
   std::unique_ptr<RelayServer> relay_;
   std::optional<HubPeer> hub_a_, hub_b_;
-  End a_, b_;
+  LinkEnd a_, b_;
 };
 
 TEST_F(RelayTest, CarriesALinkBothWays) {
@@ -144,8 +106,8 @@ TEST_F(RelayTest, CarriesALinkBothWays) {
   ASSERT_TRUE(BothOpen());
   On([this] {
     for (std::uint32_t i = 0; i < 20; ++i) {
-      ASSERT_TRUE(a_.link->Send(MakeFrame(300'000 + i, i)).ok());
-      ASSERT_TRUE(b_.link->Send(MakeFrame(200'000 + i, i)).ok());
+      ASSERT_TRUE(a_.link->Send(PatternFrame(300'000 + i, i)).ok());
+      ASSERT_TRUE(b_.link->Send(PatternFrame(200'000 + i, i)).ok());
     }
   });
   ASSERT_TRUE(WaitUntil(executor_.get(),
@@ -153,7 +115,7 @@ TEST_F(RelayTest, CarriesALinkBothWays) {
   ASSERT_TRUE(WaitUntil(executor_.get(), [this] { return a_.link->stats().connections == 2; }));
   On([this] {
     for (std::uint32_t i = 0; i < 20; ++i) {
-      const Frame wanted = MakeFrame(300'000 + i, i);
+      const Frame wanted = PatternFrame(300'000 + i, i);
       ASSERT_EQ(b_.frames[i].payload.size(), wanted.payload.size());
       EXPECT_EQ(
           std::memcmp(b_.frames[i].payload.data(), wanted.payload.data(), wanted.payload.size()),
@@ -201,8 +163,8 @@ TEST_F(RelayTest, TheHigherEndDialsWhereTheLowerCannot) {
   ASSERT_TRUE(BothOpen());
   On([this] {
     EXPECT_EQ(b_.link->stats().address, hub_a_->address());
-    ASSERT_TRUE(a_.link->Send(MakeFrame(1000, 1)).ok());
-    ASSERT_TRUE(b_.link->Send(MakeFrame(1000, 2)).ok());
+    ASSERT_TRUE(a_.link->Send(PatternFrame(1000, 1)).ok());
+    ASSERT_TRUE(b_.link->Send(PatternFrame(1000, 2)).ok());
   });
   EXPECT_TRUE(WaitUntil(executor_.get(),
                         [this] { return a_.frames.size() == 1 && b_.frames.size() == 1; }));
@@ -256,8 +218,8 @@ TEST_F(RelayTest, LinksEndWithTheRelayAndComeBack) {
   StartRelay();
   ASSERT_TRUE(Registered(2));
   On([this] {
-    a_ = End{};
-    b_ = End{};
+    a_ = LinkEnd{};
+    b_ = LinkEnd{};
   });
   Open({RelayText()}, {});
   EXPECT_TRUE(BothOpen());
@@ -537,9 +499,9 @@ TEST_F(RelayTest, TooManyPeersAndCallsAreRefused) {
   }));
   Open({RelayText()}, {});
   ASSERT_TRUE(BothOpen());
-  End second;
+  LinkEnd second;
   On([this, &second] {
-    LinkTarget target = TargetOf(*hub_b_, {RelayText()});
+    LinkTarget target = TargetOfHub(*hub_b_, {RelayText()});
     target.channel = "boundary/0/2";
     second.link = hub_a_->hub->Dial(target, second.Handlers());
   });

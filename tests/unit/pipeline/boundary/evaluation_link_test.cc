@@ -60,21 +60,6 @@ struct Ends {
   }
 };
 
-net::Frame Copy(const net::Frame& frame) {
-  net::Frame copy;
-  copy.kind = frame.kind;
-  copy.run = frame.run;
-  copy.generation = frame.generation;
-  copy.micro_batch = frame.micro_batch;
-  copy.tag = frame.tag;
-  copy.codec = frame.codec;
-  copy.tokens = frame.tokens;
-  copy.hidden = frame.hidden;
-  copy.samples = frame.samples;
-  copy.payload = Buffer::CopyOf(frame.payload.bytes());
-  return copy;
-}
-
 TEST(EvaluationLinkTest, TakesInOrderWhateverOvertakesWhat) {
   Ends ends;
   ends.On([&] {
@@ -155,18 +140,18 @@ TEST(EvaluationLinkTest, AHostileEndIsAnErrorAndChangesNothing) {
     ends.On([&, change = edit] {
       ends.Start(3);
       ASSERT_TRUE(ends.lower.Put(Message(std::byte{1})).ok());
-      net::Frame frame = Copy(ends.up[0]);
+      net::Frame frame = net::CopyOf(ends.up[0]);
       change(&frame);
       EXPECT_FALSE(ends.upper.OnFrame(std::move(frame)).ok());
       EXPECT_FALSE(ends.upper.HasNext());
-      ASSERT_TRUE(ends.upper.OnFrame(Copy(ends.up[0])).ok());
-      EXPECT_FALSE(ends.upper.OnFrame(Copy(ends.up[0])).ok()) << "twice";
+      ASSERT_TRUE(ends.upper.OnFrame(net::CopyOf(ends.up[0])).ok());
+      EXPECT_FALSE(ends.upper.OnFrame(net::CopyOf(ends.up[0])).ok()) << "twice";
       ASSERT_TRUE(ends.upper.Take().ok());
-      EXPECT_FALSE(ends.upper.OnFrame(Copy(ends.up[0])).ok()) << "after it was taken";
-      net::Frame early = Copy(ends.down[0]);
+      EXPECT_FALSE(ends.upper.OnFrame(net::CopyOf(ends.up[0])).ok()) << "after it was taken";
+      net::Frame early = net::CopyOf(ends.down[0]);
       early.micro_batch.index = 1;
       EXPECT_FALSE(ends.lower.OnFrame(std::move(early)).ok()) << "was not sent";
-      net::Frame other = Copy(ends.down[0]);
+      net::Frame other = net::CopyOf(ends.down[0]);
       other.tag = 0;
       EXPECT_FALSE(ends.lower.OnFrame(std::move(other)).ok());
     });
@@ -179,11 +164,11 @@ TEST(EvaluationLinkTest, ASenderThatDoesNotWaitIsRefused) {
     ends.Start(10);
     ASSERT_TRUE(ends.lower.Put(Message(std::byte{1})).ok());
     for (std::uint32_t i = 0; i < kEvaluationAhead; ++i) {
-      net::Frame frame = Copy(ends.up[0]);
+      net::Frame frame = net::CopyOf(ends.up[0]);
       frame.micro_batch.index = i;
       ASSERT_TRUE(ends.upper.OnFrame(std::move(frame)).ok());
     }
-    net::Frame more = Copy(ends.up[0]);
+    net::Frame more = net::CopyOf(ends.up[0]);
     more.micro_batch.index = kEvaluationAhead;
     EXPECT_EQ(ends.upper.OnFrame(std::move(more)).code(), StatusCode::kResourceExhausted);
     EXPECT_EQ(ends.upper.StartStep(PlanOf(1)).code(), StatusCode::kFailedPrecondition);

@@ -159,6 +159,7 @@ TEST_F(RunConfigTest, EtcdsFilesAndUserFitItsAddresses) {
   ExpectError(tls + "etcd_ca = \"a\"\netcd_user = \"u\"\n", {"etcd_password_file"});
   ExpectError(plain + "etcd_ca = \"a\"\n", {"need https://"});
   const std::string user = "etcd_user = \"u\"\netcd_password_file = \"p\"\n";
+  ExpectError("[scheduler]\n" + user, {"etcd_user", "need etcd"});
   ExpectError(plain + user, {"could read the password"});
   EXPECT_TRUE(Read(begin + "etcd = [\"http://127.0.0.1:2379\"]\n" + user).ok());
 }
