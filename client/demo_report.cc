@@ -88,6 +88,9 @@ void PrintTraffic(const DemoReport& report) {
     rows.back().push_back(report.replica);
   }
   rows.push_back({"  control", FormatBytes(totals.control_wire), "", ""});
+  if (totals.checkpoints > 0) {
+    rows.back().push_back("of these " + FormatBytes(totals.checkpoints) + " of checkpoints");
+  }
   std::cout << FormatTable(rows);
   PrintSaved(report);
 }
@@ -159,6 +162,7 @@ void PrintDemoJson(const DemoOptions& options, const DemoReport& report) {
                         {"backward", totals.backward.wire},
                         {"replica", totals.replica.wire},
                         {"control", totals.control_wire}}},
+                      {"checkpointBytes", totals.checkpoints},
                       {"rawBytes",
                        {{"forward", totals.forward.raw},
                         {"backward", totals.backward.raw},

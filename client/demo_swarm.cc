@@ -215,7 +215,9 @@ Result<SwarmTotals> DemoSwarm::Totals() const {
     AddKind(traffic, "forward", &totals.forward, &raw, &wire);
     AddKind(traffic, "backward", &totals.backward, &raw, &wire);
     AddKind(traffic, "replica", &totals.replica, &raw, &wire);
-    totals.control_wire += Whole(traffic.value("control", Json::object()), "wireSentBytes");
+    const Json control = traffic.value("control", Json::object());
+    totals.control_wire += Whole(control, "wireSentBytes");
+    totals.checkpoints += Whole(control, "artefactSentBytes");
     const Json store = json.value("deltaStore", Json::object());
     totals.delta_store_bytes += Whole(store, "bytes");
     const Json memory = json.value("memory", Json::object());

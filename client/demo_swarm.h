@@ -23,7 +23,8 @@ struct KindTotals {
 // Sums over all peers, what each sent.
 struct SwarmTotals {
   KindTotals forward, backward, replica;
-  std::uint64_t control_wire = 0;
+  std::uint64_t control_wire = 0;  // checkpoints included
+  std::uint64_t checkpoints = 0;
   std::uint64_t delta_store_bytes = 0;
   std::uint64_t state_bytes = 0, resident_peak_bytes = 0;  // of the peer with the most
   std::uint64_t delta_hits = 0, first_visits = 0;          // samples that crossed a boundary

@@ -128,6 +128,8 @@ class DemoTest(harness.SwarmTest):
         for kind in ("forward", "backward", "replica", "control"):
             self.assertGreater(report["wireBytes"][kind], 0)
         self.assertLess(report["wireBytes"]["backward"], 0.3 * report["rawBytes"]["backward"])
+        self.assertGreater(report["checkpointBytes"], 0)
+        self.assertLess(report["checkpointBytes"], report["wireBytes"]["control"])
         self.assertGreater(report["deltaStoreBytes"], 0)
         self.assertEqual(report["deltaHits"] + report["firstVisits"], 6 * 32)
         evaluated = harness.run_json("shoal-run", "eval", "--model", report["modelDir"], "--data",
