@@ -445,11 +445,11 @@ TEST_F(LinkTest, ALinkWithMoreConnectionsSendsNoLessThanOthers) {
   ASSERT_TRUE(Wait([&] {
     return a_.link->stats().sent_wire_bytes + at_a.link->stats().sent_wire_bytes > 2 * kBytes;
   }));
-  // This thread may look late: the shares count.
+  // This thread may look late: the shares count. Where processors are short the link with more
+  // connections gets more, since a chunk of the other one waits for its only one.
   const auto sent = static_cast<double>(a_.link->stats().sent_wire_bytes);
   const auto other = static_cast<double>(at_a.link->stats().sent_wire_bytes);
   EXPECT_GT(sent, 0.375 * (sent + other));
-  EXPECT_LT(sent, 0.625 * (sent + other));
   On([&] {
     at_a.link.reset();
     c.link.reset();
