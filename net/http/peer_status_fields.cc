@@ -36,6 +36,8 @@ constexpr StatusField kFields[] = {
     Flag("scheduler.connected", "Whether the scheduler is connected."),
     Text("scheduler.addresses[]", "Addresses of the invite."),
     Text("scheduler.trouble", "Why the last attempt to reach the scheduler failed."),
+    Number("scheduler.rttMs", kMilliseconds,
+           "From this peer's greeting to the scheduler's, when it connected last; 0: it does not."),
 
     Object("swarm", "The run as the scheduler last told.").Label("run"),
     Text("swarm.id", "Id of the run, 16 hexadecimal digits."),
