@@ -336,7 +336,7 @@ constexpr StatusField kFields[] = {
         .Label("quarantine"),
     Number("quarantine.until", kMilliseconds, "End of the quarantine, since 1970."),
     Text("quarantine.kind", "What of this peer's results failed checks.")
-        .Values("weights; values; outputs; other"),
+        .Values("weights; values; outputs; failures; other"),
     Number("quarantine.faults", kNone, "Failed checks that led to it."),
     Object("terms", "What the rules of the peer's owner allow now.").Label("terms"),
     Text("terms.reason", "Why the peer takes no stage; none: it takes one.")
