@@ -96,6 +96,15 @@ std::map<std::string, int> PathsOf(const Json& status) {
   return paths;
 }
 
+std::string SchedulerText(const Json& scheduler) {
+  if (At(scheduler, "connected") != true) {
+    const std::string trouble = Text(scheduler, "trouble");
+    return "not connected" + (trouble.empty() ? "" : ": " + trouble);
+  }
+  const double rtt_ms = Number(scheduler, "rttMs");
+  return "connected" + (rtt_ms > 0 ? ", answered in " + Decimal("%.1f ms", rtt_ms) : "");
+}
+
 bool Mapped(const Json& status) { return !Text(At(status, "mapping"), "address").empty(); }
 
 // How others reach this peer: "direct", "relay" or "unknown".
@@ -138,8 +147,6 @@ std::string LineText(const Json& status) {
 Result<std::string> NetcheckView(const std::string& status_json) {
   SHOAL_ASSIGN_OR_RETURN(const Json status, ParseObject(status_json, "the status"));
   const Outside outside = OutsideOf(status);
-  const Json& scheduler = At(status, "scheduler");
-  const std::string trouble = Text(scheduler, "trouble");
   std::vector<Row> rows = {
       {"own address", outside.own.empty() ? "not known"
                                           : HostOf(outside.own) + ", listens on port " +
@@ -152,9 +159,7 @@ Result<std::string> NetcheckView(const std::string& status_json) {
                        : outside.reached ? "a relay reached this peer's port"
                                          : "no relay reached this peer's port"}};
   for (const Json& relay : List(status, "relays")) rows.push_back({"relay", RelayText(relay)});
-  rows.push_back({"scheduler", At(scheduler, "connected") == true
-                                   ? "connected"
-                                   : "not connected" + (trouble.empty() ? "" : ": " + trouble)});
+  rows.push_back({"scheduler", SchedulerText(At(status, "scheduler"))});
   rows.push_back({"line", LineText(status)});
   rows.push_back({"links", LinksText(status)});
   rows.push_back({"verdict", VerdictText(Verdict(status, outside), status)});
@@ -176,6 +181,7 @@ Result<std::string> NetcheckJson(const std::string& status_json) {
   json["mapping"] = At(status, "mapping");
   json["relays"] = List(status, "relays");
   json["schedulerConnected"] = At(At(status, "scheduler"), "connected") == true;
+  json["schedulerRttMs"] = Number(At(status, "scheduler"), "rttMs");
   json["lineBps"] = Number(At(status, "pacing"), "lineBps");
   json["paths"] = PathsOf(status);
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

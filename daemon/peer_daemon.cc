@@ -68,7 +68,7 @@ Result<UsageLedger> ReadLedger(const std::string& path) {
 
 }  // namespace
 
-Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
+Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config, NewStage new_stage,
                                                      std::function<void(Status)> on_stop) {
   SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
   SHOAL_ASSIGN_OR_RETURN(const std::uint64_t memory_bytes, LimitStageMemory(config, device));
@@ -77,7 +77,7 @@ Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork(&overlay));
   daemon->OpenGpu(model::BusIdOf(device), overlay);
-  daemon->MakeNode(memory_bytes, std::move(overlay), std::move(on_stop));
+  daemon->MakeNode(memory_bytes, std::move(overlay), std::move(new_stage), std::move(on_stop));
   SHOAL_RETURN_IF_ERROR(daemon->OpenDoors());
   SHOAL_RETURN_IF_ERROR(RunOn(daemon->control_.get(), [&daemon] {
     daemon->node_->Begin();
@@ -156,7 +156,7 @@ Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   return Status::Ok();
 }
 
-void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
+void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay, NewStage new_stage,
                           std::function<void(Status)> on_stop) {
   PeerParts parts;
   parts.config = &config_;
@@ -180,6 +180,7 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
   parts.ledger = ledger_;
   parts.history = std::move(history_);
   parts.gpu = gpu_;
+  parts.new_stage = std::move(new_stage);
   node_ = std::make_unique<PeerNode>(std::move(parts), std::move(on_stop));
 }
 

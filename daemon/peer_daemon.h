@@ -33,7 +33,7 @@ class PeerDaemon {
  public:
   // Opens everything; the error says what cannot be opened and why. `on_stop` is called (control
   // thread) when the daemon wants to end: by command, or refused by the scheduler (not OK).
-  static Result<std::unique_ptr<PeerDaemon>> Open(const DaemonConfig& config,
+  static Result<std::unique_ptr<PeerDaemon>> Open(const DaemonConfig& config, NewStage new_stage,
                                                   std::function<void(Status)> on_stop);
   // Leaves the run in order: tells the scheduler, stops the stage, flushes the store.
   ~PeerDaemon();
@@ -53,7 +53,7 @@ class PeerDaemon {
   Status OpenStores(SettingsOverlay* overlay);
   void OpenGpu(const std::string& bus_id, const SettingsOverlay& overlay);
   Status OpenNetwork(SettingsOverlay* overlay);
-  void MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay,
+  void MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay, NewStage new_stage,
                 std::function<void(Status)> on_stop);
   Status OpenDoors();
   Status OpenPage();

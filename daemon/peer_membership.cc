@@ -1,8 +1,10 @@
 // Which run this peer belongs to, and within which caps: invites and what was set at run time.
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 #include <utility>
 
 #include "common/file.h"
@@ -171,8 +173,8 @@ void PeerNode::OnQuarantine(const control::v1::Quarantine& told) {
   const auto left_ms = static_cast<std::int64_t>(std::min(told.left_ms(), kQuarantineMsMax));
   quarantine_.until_ms = terms_->now_ms() + left_ms;
   quarantine_.until = terms_->NameOf(quarantine_.until_ms);
-  const bool known =
-      told.kind() == "weights" || told.kind() == "values" || told.kind() == "outputs";
+  constexpr std::array<std::string_view, 4> kKinds = {"weights", "values", "outputs", "failures"};
+  const bool known = std::ranges::find(kKinds, told.kind()) != kKinds.end();
   quarantine_.kind = known ? told.kind() : "other";
   quarantine_.faults = told.faults();
   SHOAL_LOG(kWarning, "daemon", "quarantine", {"why", quarantine_.Text()},

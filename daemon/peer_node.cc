@@ -62,6 +62,7 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       delta_store_(parts.delta_store),
       checkpoints_(parts.checkpoints),
       hub_(parts.hub),
+      new_stage_(std::move(parts.new_stage)),
       members_(std::move(parts.members)),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
@@ -311,8 +312,8 @@ void PeerNode::OnPlan(const control::v1::Plan& plan) {
 }
 
 StageResources PeerNode::Resources() {
-  return {control_, compute_,     codec_,       store_,   hub_,
-          content_, delta_store_, checkpoints_, &config_, timeouts_};
+  return {control_,     compute_,     codec_,   store_,    hub_,      content_,
+          delta_store_, checkpoints_, &config_, timeouts_, new_stage_};
 }
 
 // Beside the steps of the others, in whose plan it has no place yet.

@@ -58,6 +58,7 @@ struct PeerParts {
   UsageLedger ledger;
   storage::UsageHistory history;
   WatchedGpu gpu;
+  NewStage new_stage = model::NewTorchStage;
 };
 
 // Thread: control. Destroyed after its executors, whose tasks may know it.
@@ -204,6 +205,7 @@ class PeerNode : private SchedulerConnection::Owner,
   storage::DeltaStore* const delta_store_;
   storage::CheckpointStore* const checkpoints_;
   net::LinkHub* const hub_;
+  const NewStage new_stage_;
   const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
@@ -234,12 +236,10 @@ class PeerNode : private SchedulerConnection::Owner,
   std::string run_id_, run_name_;
   Timeouts timeouts_ = TimeoutsOf(kPeerTimeoutDefault);
   Duration heartbeat_ = timeouts_.heartbeat_interval;
-  std::uint64_t heartbeat_round_ = 0;
-  TimePoint status_told_{};  // with a heartbeat
+  std::uint64_t heartbeat_round_ = 0, step_ = 0;
+  TimePoint status_told_{}, last_apply_{};  // with a heartbeat; a step
   control::v1::RunStatus run_status_;
   std::deque<std::pair<std::uint64_t, double>> losses_, held_out_;
-  std::uint64_t step_ = 0;
-  TimePoint last_apply_{};
   double loss_ = 0, samples_per_second_ = 0;
   std::map<PeerId, std::string> names_;
   TrafficTotals past_;  // of ended generations

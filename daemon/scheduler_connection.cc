@@ -102,6 +102,7 @@ void SchedulerConnection::Dial() {
   handlers.on_open = [this, live] {
     if (!live()) return;
     greeted_ = true;
+    greeted_at_ = control_->clock().Now();
     if (Status status = client_->Send(owner_->MakeHello()); !status.ok()) {
       SHOAL_LOG(kWarning, "daemon", "hello.failed", {"error", status.ToString()});
     }
@@ -122,6 +123,10 @@ void SchedulerConnection::OnMessage(const control::v1::SchedulerMessage& message
     return;
   }
   if (message.has_welcome()) {
+    if (!welcomed_) {
+      const auto answered = control_->clock().Now() - greeted_at_;
+      rtt_ms_ = std::chrono::duration<double, std::milli>(answered).count();
+    }
     welcomed_ = true;
     served_by_ = client_->address();
     failures_ = 0;
@@ -205,7 +210,7 @@ SchedulerReport SchedulerConnection::report() const {
       shown.push_back(net::ShownAddress(address));
     }
   }
-  return {welcomed_, std::move(shown), trouble_};
+  return {welcomed_, std::move(shown), trouble_, welcomed_ ? rtt_ms_ : 0};
 }
 
 net::ControlStats SchedulerConnection::stats() const {

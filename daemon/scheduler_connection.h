@@ -23,6 +23,7 @@ struct SchedulerReport {
   bool connected = false;
   std::vector<std::string> addresses;  // of the invite; empty: there is none
   std::string trouble;                 // why the last attempt failed; empty: none did
+  double rtt_ms = 0;                   // from the last hello to its welcome; 0: not connected
 };
 
 // How long a peer waits before it tries again, after so many attempts that failed in a row before:
@@ -93,6 +94,8 @@ class SchedulerConnection {
   std::shared_ptr<std::uint64_t> attempt_;  // number of the live attempt; callbacks compare
   bool greeted_ = false;                    // the hello is on its way
   bool welcomed_ = false;
+  TimePoint greeted_at_{};
+  double rtt_ms_ = 0;
   std::uint32_t failures_ = 0;  // in a row
   std::string served_by_;       // address that welcomed us last
   std::uint32_t key_refusals_ = 0;

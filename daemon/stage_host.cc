@@ -59,13 +59,15 @@ struct StageHost::Loaded {
   std::shared_ptr<const model::SyntheticMeter> meter;  // of a synthetic stage
   pipeline::KeptMemories kept;                         // that go with the weights in `model`
 
-  Status MakeModel(const model::ModelSpec& spec, model::StageOptions options);
+  Status MakeModel(const NewStage& new_stage, const model::ModelSpec& spec,
+                   model::StageOptions options);
 };
 
 // Values stay on the device if there is one and this build has code for it.
-Status StageHost::Loaded::MakeModel(const model::ModelSpec& spec, model::StageOptions options) {
+Status StageHost::Loaded::MakeModel(const NewStage& new_stage, const model::ModelSpec& spec,
+                                    model::StageOptions options) {
   options.values_on_device = true;
-  SHOAL_ASSIGN_OR_RETURN(model, model::NewTorchStage(spec, options));
+  SHOAL_ASSIGN_OR_RETURN(model, new_stage(spec, options));
   const std::shared_ptr<DeviceMemory> memory = model->values_memory();
   if (memory == nullptr) return Status::Ok();
   auto there = compression::CudaValues(memory);
@@ -76,7 +78,7 @@ Status StageHost::Loaded::MakeModel(const model::ModelSpec& spec, model::StageOp
   SHOAL_LOG(kWarning, "daemon", "values.on_host", {"reason", there.status().message()});
   options.values_on_device = false;
   model.reset();  // its memory first
-  SHOAL_ASSIGN_OR_RETURN(model, model::NewTorchStage(spec, options));
+  SHOAL_ASSIGN_OR_RETURN(model, new_stage(spec, options));
   return Status::Ok();
 }
 
@@ -180,7 +182,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
       resources_.compute, "stage.load",
       [loaded = std::move(loaded), options = std::move(*options),
        json = plan_.config().model_config_json(), adapter = plan_.config().adapter_config_json(),
-       prepares = prepares_,
+       prepares = prepares_, new_stage = resources_.new_stage,
        synthetic = resources_.config->synthetic]() -> Result<std::shared_ptr<Loaded>> {
         SHOAL_ASSIGN_OR_RETURN(const model::ModelSpec spec, ModelOf(json, adapter));
         if (synthetic) {
@@ -189,7 +191,7 @@ void StageHost::LoadStage(std::shared_ptr<Loaded> loaded) {
           SHOAL_ASSIGN_OR_RETURN(loaded->model,
                                  model::NewSyntheticStage(spec, options, *synthetic, meter));
         } else {
-          SHOAL_RETURN_IF_ERROR(loaded->MakeModel(spec, options));
+          SHOAL_RETURN_IF_ERROR(loaded->MakeModel(new_stage, spec, options));
         }
         SHOAL_RETURN_IF_ERROR(loaded->model->LoadBase(loaded->base_files));
         if (prepares) return loaded;  // the rest is zeros, until it comes from the group

@@ -19,6 +19,7 @@
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
 #include "daemon/stage_budget.h"
+#include "model/stage_model.h"
 #include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
 #include "storage/checkpoints/checkpoint_store.h"
@@ -26,6 +27,10 @@
 #include "storage/files/content_store.h"
 
 namespace shoal::daemon {
+
+// Makes a stage with zeros for weights. Thread: compute.
+using NewStage = std::function<Result<std::unique_ptr<model::StageModel>>(
+    const model::ModelSpec& spec, const model::StageOptions& options)>;
 
 // What lives as long as the daemon. Thread of each: content and delta store on `store`,
 // checkpoints on `compute`.
@@ -40,6 +45,7 @@ struct StageResources {
   storage::CheckpointStore* checkpoints = nullptr;
   const DaemonConfig* config = nullptr;
   Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);  // of the run
+  NewStage new_stage = model::NewTorchStage;
 };
 
 // Thread: control.

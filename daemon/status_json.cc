@@ -437,7 +437,8 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
           {"time", snapshot.time_unix_ms},
           {"scheduler", StatusObject{{"connected", snapshot.scheduler.connected},
                                      {"addresses", snapshot.scheduler.addresses},
-                                     {"trouble", snapshot.scheduler.trouble}}},
+                                     {"trouble", snapshot.scheduler.trouble},
+                                     {"rttMs", snapshot.scheduler.rtt_ms}}},
           {"swarm", SwarmValues(snapshot)},
           {"role", RoleValues(snapshot)},
           {"device", snapshot.device},
@@ -479,10 +480,11 @@ StatusObject StatusValues(const StatusSnapshot& snapshot) {
 }  // namespace
 
 std::string QuarantineNotice::Text() const {
-  const std::string what = kind == "weights"   ? "its weights differ from those of its group"
-                           : kind == "values"  ? "losses or gradients that cannot be right"
-                           : kind == "outputs" ? "others compute other outputs from its inputs"
-                                               : "its results failed checks";
+  const std::string what = kind == "weights"    ? "its weights differ from those of its group"
+                           : kind == "values"   ? "losses or gradients that cannot be right"
+                           : kind == "outputs"  ? "others compute other outputs from its inputs"
+                           : kind == "failures" ? "it could not do its part, which others could"
+                                                : "its results failed checks";
   return "in quarantine until " + until + ", without a stage: " + what + " (" +
          std::to_string(faults) + (faults == 1 ? " time)" : " times)");
 }

@@ -36,6 +36,8 @@ constexpr StatusField kFields[] = {
     Flag("scheduler.connected", "Whether the scheduler is connected."),
     Text("scheduler.addresses[]", "Addresses of the invite."),
     Text("scheduler.trouble", "Why the last attempt to reach the scheduler failed."),
+    Number("scheduler.rttMs", kMilliseconds,
+           "From this peer's greeting to the scheduler's, when it connected last; 0: it does not."),
 
     Object("swarm", "The run as the scheduler last told.").Label("run"),
     Text("swarm.id", "Id of the run, 16 hexadecimal digits."),
@@ -334,7 +336,7 @@ constexpr StatusField kFields[] = {
         .Label("quarantine"),
     Number("quarantine.until", kMilliseconds, "End of the quarantine, since 1970."),
     Text("quarantine.kind", "What of this peer's results failed checks.")
-        .Values("weights; values; outputs; other"),
+        .Values("weights; values; outputs; failures; other"),
     Number("quarantine.faults", kNone, "Failed checks that led to it."),
     Object("terms", "What the rules of the peer's owner allow now.").Label("terms"),
     Text("terms.reason", "Why the peer takes no stage; none: it takes one.")

@@ -209,7 +209,8 @@ Result<StoredEvent> ConductFrom(const std::string& type, const Json& json) {
   if (type == "pardoned") return StoredEvent(MemberPardoned{peer});
   MemberFault fault{peer, FaultKind::kWeights, json.at("cause").get<std::string>()};
   const std::string kind = json.at("kind").get<std::string>();
-  constexpr std::array kKinds = {FaultKind::kWeights, FaultKind::kValues, FaultKind::kOutputs};
+  constexpr std::array kKinds = {FaultKind::kWeights, FaultKind::kValues, FaultKind::kOutputs,
+                                 FaultKind::kFailures};
   const auto* const known = std::find_if(
       kKinds.begin(), kKinds.end(), [&](FaultKind each) { return FaultKindName(each) == kind; });
   if (known == kKinds.end()) return DataLoss("unknown kind of fault '" + kind + "'");
@@ -291,9 +292,10 @@ std::string_view FaultKindName(FaultKind kind) {
   switch (kind) {
     case FaultKind::kWeights: return "weights";
     case FaultKind::kValues: return "values";
-    case FaultKind::kOutputs: break;
+    case FaultKind::kOutputs: return "outputs";
+    case FaultKind::kFailures: break;
   }
-  return "outputs";
+  return "failures";
 }
 
 std::string EncodeEvent(const StoredEvent& event) {

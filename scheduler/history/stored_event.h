@@ -138,9 +138,10 @@ struct MemberTakenBack {
 };
 // What of a member's results failed a check.
 enum class FaultKind : std::uint8_t {
-  kWeights,  // its weights differ from those of its group
-  kValues,   // a loss or norm that cannot be right
-  kOutputs,  // a spot check found that its output or loss is another
+  kWeights,   // its weights differ from those of its group
+  kValues,    // a loss or norm that cannot be right
+  kOutputs,   // a spot check found that its output or loss is another
+  kFailures,  // it could not do its part of a step, which was done without it
 };
 std::string_view FaultKindName(FaultKind kind);
 // A result of a member failed a check. Not 0: that was one too many, and it is in quarantine for so

@@ -94,6 +94,21 @@ double StepAccount::loss_sum() const {
   return sum;
 }
 
+std::optional<std::uint32_t> StepAccount::lost_loss() const {
+  for (std::uint32_t p = 0; p < pipelines_; ++p) {
+    if (!std::isfinite(At(p, stages_ - 1).loss_sum)) return p;
+  }
+  return std::nullopt;
+}
+
+bool StepAccount::any_loss_finite() const {
+  for (std::uint32_t p = 0; p < pipelines_; ++p) {
+    const Entry& entry = At(p, stages_ - 1);
+    if (entry.labels > 0 && std::isfinite(entry.loss_sum)) return true;
+  }
+  return false;
+}
+
 std::optional<double> StepAccount::held_out_loss() const {
   std::uint64_t labels = 0;
   double sum = 0;

@@ -40,6 +40,10 @@ class StepAccount {
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
   double loss_sum() const;
+  // The first pipeline whose loss is not finite.
+  std::optional<std::uint32_t> lost_loss() const;
+  // Of a pipeline that has labels.
+  bool any_loss_finite() const;
   // Token mean over the labels of the step's evaluation; nothing without one. It may be not finite.
   std::optional<double> held_out_loss() const;
   // From Begin to the member's StepReady.

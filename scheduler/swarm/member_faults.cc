@@ -24,13 +24,14 @@ MemberFaults::MemberFaults(const RunConfig& config, Members* members, RunJournal
 void MemberFaults::OnPlanFailed(const Member& member, const control::v1::PlanFailed& failed) {
   if (failed.generation() != history_.generation() || !member.placed()) return;
   const std::string error = CleanText(failed.error(), kReasonCharactersMax);
-  const std::string cause = member.LabelWithPosition() + " cannot do its part: " + error;
+  std::string cause = member.LabelWithPosition() + " cannot do its part: " + error;
   // Some peers may be ill, or lie; if all that are here call the plan invalid, the configuration
   // is. Only before the first step: what has trained once is not invalid.
   const bool invalid = error.starts_with(StatusCodeName(StatusCode::kInvalidArgument)) ||
                        error.starts_with(StatusCodeName(StatusCode::kUnimplemented));
   if (invalid) refusals_.insert(member.peer);
   if (history_.losses().empty() && AllRefuse()) return lifecycle_.Fail(cause);
+  if (lifecycle_.state() == RunState::kTraining) cause += AddFailure(member, cause);
   if (lifecycle_.GoesOnWithout(member.peer, cause)) {
     replaced_.insert(member.peer);
   } else if (lifecycle_.active()) {
@@ -150,7 +151,41 @@ void MemberFaults::Complain(const Member& by, const Member& of, const std::strin
   waiting_.push_back({by.peer, of.peer, cause, reaction_.now()});
 }
 
+// At a step at which nobody else fails, the second time is a fault already: the run might never get
+// past it. Says so if it is in quarantine now, or nothing.
+std::string MemberFaults::AddFailure(const Member& member, const std::string& cause) {
+  const std::uint64_t step = history_.step();
+  const auto [known, first] = failures_.try_emplace(member.peer, Failure{step, cause});
+  const bool again = !first && known->second.step == step;
+  known->second = {step, cause};
+  const bool alone = std::ranges::none_of(failures_, [&](const auto& other) {
+    return other.first != member.peer && other.second.step == step;
+  });
+  if (!again || !alone || plan_.pipelines() < 2) return "";
+  return AddFault(member, FaultKind::kFailures, cause);
+}
+
+// Where nobody can do the step, the run is to blame, or the member is needed: then its failures
+// hold the run.
+void MemberFaults::JudgeFailures() {
+  for (auto at = failures_.begin(); at != failures_.end();) {
+    if (history_.step() <= at->second.step) {
+      ++at;
+      continue;
+    }
+    const auto [peer, failure] = *at;
+    at = failures_.erase(at);
+    const Member* const member = members_.Find(peer);
+    if (member == nullptr || (member->placed() && !plan_.IsShadow(peer))) continue;
+    const std::string quarantined = AddFault(*member, FaultKind::kFailures, failure.cause);
+    if (!quarantined.empty() && member->placed() && lifecycle_.active()) {
+      Replace(*member, failure.cause + quarantined);
+    }
+  }
+}
+
 void MemberFaults::Look() {
+  JudgeFailures();
   while (!waiting_.empty() && reaction_.now() - waiting_.front().since >= kLinkGrace) {
     const Complaint complaint = waiting_.front();
     waiting_.erase(waiting_.begin());
@@ -199,6 +234,7 @@ void MemberFaults::EndDoubtfulStep(double usual_step_seconds) {
 void MemberFaults::Forgive() {
   refusals_.clear();
   replaced_.clear();
+  failures_.clear();
   complaints_.Clear();
 }
 

@@ -59,7 +59,8 @@ class MemberFaults {
     return quarantine_.Terms(now);
   }
 
-  // Complaints whose peers were not lost meanwhile are judged. With any event.
+  // Complaints whose peers were not lost meanwhile are judged, and failures to do what others did.
+  // With any event.
   void Look();
 
   // The complaint that is not believed, if there is one in this generation.
@@ -79,6 +80,8 @@ class MemberFaults {
   bool AllRefuse() const;
   void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
+  std::string AddFailure(const Member& member, const std::string& cause);
+  void JudgeFailures();
   void Mark(Member* member);
 
   const Timeouts timeouts_;
@@ -90,6 +93,11 @@ class MemberFaults {
   Lifecycle& lifecycle_;
   std::set<PeerId> refusals_;  // who called plans invalid since the last that worked
   std::set<PeerId> replaced_;  // who lost its position since the last checkpoint
+  struct Failure {
+    std::uint64_t step = 0;
+    std::string cause;
+  };
+  std::map<PeerId, Failure> failures_;  // at a step that is not applied yet
   ComplaintBook complaints_;
   Quarantine quarantine_;
   std::optional<Doubt> doubt_;

@@ -1,5 +1,6 @@
 #include "scheduler/swarm/reported_values.h"
 
+#include <cmath>
 #include <cstdio>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ ReportedValues::ReportedValues(const RunConfig& config, const SwarmPlan& plan)
 std::optional<Misfit> ReportedValues::Loss(const Member& member,
                                            const control::v1::StepReady& ready) const {
   if (static_cast<std::uint32_t>(member.stage) + 1 != config_.stages) return std::nullopt;
+  if (!std::isfinite(ready.loss_sum())) return std::nullopt;  // Losses tells whose fault it is
   const auto labels = static_cast<double>(ready.labels());
   const double sum = ready.loss_sum();
   if (sum >= -labels * kLossBelowZero && sum <= labels * kLossMax) return std::nullopt;
@@ -33,6 +35,14 @@ std::optional<Misfit> ReportedValues::Loss(const Member& member,
 }
 
 std::optional<Misfit> ReportedValues::Losses(const StepAccount& account) const {
+  if (const auto lost = account.lost_loss()) {
+    const Member* const member = plan_.At(*lost, config_.stages - 1);
+    return Misfit{member, member->LabelWithPosition() +
+                              " reports a loss that is not finite at step " +
+                              std::to_string(account.step()) +
+                              ", which another pipeline's is: its values are wrong, or training "
+                              "diverges and learning_rate is too high"};
+  }
   std::vector<double> losses(plan_.pipelines(), -1);  // below 0: without labels
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
     if (account.local_labels(p) > 0) losses[p] = account.local_loss(p);
@@ -53,27 +63,36 @@ std::optional<Misfit> ReportedValues::Losses(const StepAccount& account) const {
   return std::nullopt;
 }
 
-std::optional<Misfit> ReportedValues::Norm(const Member& member, bool sync,
-                                           const control::v1::SyncDone& done) const {
-  const auto stage = static_cast<std::uint32_t>(member.stage);
-  const auto excess = plausibility_.NormExcess(stage, sync, done.squared_norm());
-  if (!excess) return std::nullopt;
-  return Misfit{&member, member.LabelWithPosition() + " reports a gradient norm of " +
-                             FormatDouble(*excess) + " times the usual one of its stage at step " +
-                             std::to_string(done.step()) +
-                             ": a value of its stage group is wrong, or training diverges and "
-                             "learning_rate is too high"};
-}
-
-std::optional<Misfit> ReportedValues::Norms(const StepAccount& account) const {
+std::optional<Misfit> ReportedValues::Norms(const StepAccount& account, bool sync) const {
   const auto stage = account.disagreeing_stage();
-  if (!stage) return std::nullopt;
+  if (!stage) return UnusualNorm(account, sync);
   const std::vector<std::uint32_t> odd = account.disagreeing(*stage);
   return Misfit{odd.size() == 1 ? plan_.At(odd.front(), *stage) : nullptr,
                 "the peers of stage " + std::to_string(*stage) +
                     " have different gradients after their exchange at step " +
                     std::to_string(account.step()) + ": " + plan_.NamesOf(*stage, odd) +
                     (odd.size() > 1 ? " differ" : " differs from the others")};
+}
+
+// All members of a group have the same sum, and whose part of it is wrong they do not tell.
+std::optional<Misfit> ReportedValues::UnusualNorm(const StepAccount& account, bool sync) const {
+  for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    const auto excess = plausibility_.NormExcess(stage, sync, account.squared_norm_of(stage));
+    if (!excess) continue;
+    std::vector<std::uint32_t> group;
+    for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+      if (account.judges(p)) group.push_back(p);
+    }
+    const bool alone = group.size() == 1;
+    return Misfit{alone ? plan_.At(group.front(), stage) : nullptr,
+                  plan_.NamesOf(stage, group) + (alone ? " reports" : " report") +
+                      " a gradient norm of " + FormatDouble(*excess) +
+                      " times the usual one of stage " + std::to_string(stage) + " at step " +
+                      std::to_string(account.step()) +
+                      (alone ? ": its values are wrong" : ": what one of them sent is wrong") +
+                      ", or training diverges and learning_rate is too high"};
+  }
+  return std::nullopt;
 }
 
 void ReportedValues::AddStep(const StepAccount& account, bool sync, double loss) {

@@ -29,15 +29,13 @@ class ReportedValues {
   ReportedValues(const RunConfig& config, const SwarmPlan& plan);
 
   // ---- nothing: it fits
-  // The loss that a member of the last stage reports.
+  // The loss that a member of the last stage reports, if it is finite.
   std::optional<Misfit> Loss(const Member& member, const control::v1::StepReady& ready) const;
-  // The losses of all pipelines, side by side.
+  // The losses of all pipelines, side by side; at least one is finite.
   std::optional<Misfit> Losses(const StepAccount& account) const;
-  // `sync`: whether the step exchanges between pipelines, which changes what a norm is of.
-  std::optional<Misfit> Norm(const Member& member, bool sync,
-                             const control::v1::SyncDone& done) const;
-  // The norms of each stage group, which has exchanged its gradients.
-  std::optional<Misfit> Norms(const StepAccount& account) const;
+  // The norms of each stage group, which has exchanged its gradients. `sync`: whether the step
+  // exchanges between pipelines, which changes what a norm is of.
+  std::optional<Misfit> Norms(const StepAccount& account, bool sync) const;
 
   // A step is applied: what is usual.
   void AddStep(const StepAccount& account, bool sync, double loss);
@@ -46,6 +44,8 @@ class ReportedValues {
   const std::string& last_refused() const { return plausibility_.last_refused(); }
 
  private:
+  std::optional<Misfit> UnusualNorm(const StepAccount& account, bool sync) const;
+
   const RunConfig& config_;
   const SwarmPlan& plan_;
   Plausibility plausibility_;

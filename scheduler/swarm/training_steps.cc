@@ -193,20 +193,23 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
         {true, member.peer});
     return;
   }
-  if (!std::isfinite(ready.loss_sum()) && stage + 1 == config_.stages) {
-    lifecycle_.Hold(
-        "the loss is not finite at step " + std::to_string(history_.step()) + " (" +
-            member.LabelWithPosition() +
-            "): lower learning_rate or take more codec bits in run.toml and start the scheduler "
-            "again; or try from step " +
-            std::to_string(history_.checkpoint().step) + " once more with: shoal swarm resume",
-        {false});
-    return;
-  }
   if (!std::isfinite(ready.squared_norm())) NoteLost(member);
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
   if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
+  if (const auto lost = account_.lost_loss(); lost && !account_.any_loss_finite()) {
+    return HoldOnLoss(*plan_.At(*lost, config_.stages - 1));
+  }
   if (const auto misfit = values_.Losses(account_)) Refuse(*misfit);
+}
+
+void TrainingSteps::HoldOnLoss(const Member& member) {
+  lifecycle_.Hold("the loss is not finite at step " + std::to_string(history_.step()) + " (" +
+                      member.LabelWithPosition() +
+                      "): lower learning_rate or take more codec bits in run.toml and start the "
+                      "scheduler again; or try from step " +
+                      std::to_string(history_.checkpoint().step) +
+                      " once more with: shoal swarm resume",
+                  {false});
 }
 
 void TrainingSteps::ReduceIfReady() {
@@ -279,12 +282,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
     return;
   }
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
-  if (!std::isfinite(done.squared_norm())) {
-    NoteLost(member);
-  } else if (const auto misfit = values_.Norm(member, decision_.sync, done);
-             misfit && account_.judges(pipeline)) {
-    return Refuse(*misfit);
-  }
+  if (!std::isfinite(done.squared_norm())) NoteLost(member);
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
@@ -295,7 +293,8 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
 
 void TrainingSteps::FinishStep() {
   const bool skips = !lost_.empty();
-  if (const auto misfit = skips ? std::nullopt : values_.Norms(account_)) return Refuse(*misfit);
+  if (const auto misfit = skips ? std::nullopt : values_.Norms(account_, decision_.sync))
+    return Refuse(*misfit);
   const std::uint64_t labels = account_.labels();
   if (labels == 0) {
     lifecycle_.Hold("step " + std::to_string(history_.step()) +

@@ -90,6 +90,7 @@ class TrainingSteps {
   void NoteLost(const Member& member);
   void SkipStep(double loss);
   void HoldOnGradients();
+  void HoldOnLoss(const Member& member);
   void Refuse(const Misfit& misfit);
 
   const RunConfig& config_;

@@ -94,12 +94,12 @@ class Swarm:
         return (self.run_folder / "invite").read_text().strip()
 
     def start_peer(self, name, *flags, prefix=None, listen="127.0.0.1:0", advertise="127.0.0.1",
-                   invite=None, device="cpu", env=None):
+                   invite=None, device="cpu", env=None, program="shoald"):
         """Starts shoald; a second time with the same name: on the folder it left."""
         folder = self.peer_folder(name)
         (folder / "status.addr").unlink(missing_ok=True)
         self.peers[name] = Daemon(
-            "shoald",
+            program,
             ["--dir", folder, "--name", name, "--join", invite or f"file:{self.run_folder}/invite",
              "--listen", listen, *(["--advertise", advertise] if advertise else []),
              "--status-listen", "127.0.0.1:0", "--threads", 1, "--device", device,

@@ -84,6 +84,7 @@ FOLDER_ARROWS = {
     "daemon/terms": set(),
     "daemon/gpu": {"terms"},
     "daemon": {"artefacts", "churn", "gpu", "terms", "tools"},
+    "daemon/program": {".", "churn", "tools"},
     "replica/collective": set(),
     "replica/collective/direct": {"."},
     "replica/collective/ring": {"."},

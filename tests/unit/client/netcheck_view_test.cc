@@ -16,7 +16,7 @@ using testing::Not;
 
 nlohmann::json Status() {
   return nlohmann::json::parse(R"({"schemaVersion":2,"listenPort":4711,
-"scheduler":{"connected":true},
+"scheduler":{"connected":true,"rttMs":31.25},
 "mapping":{"address":"","how":"","trouble":"no router answers by UPnP"},
 "relays":[{"relay":"relay.example.org:8783","registered":true,"seenAddress":"203.0.113.7:5000",
 "ownAddress":"192.168.1.5:5000","dialBack":"not reached","rttMs":12.5}],
@@ -37,10 +37,12 @@ TEST(NetcheckView, SaysAllInElevenLines) {
         "translates addresses and keeps ports", "likely, with others",
         "none: no router answers by UPnP", "no relay reached this peer's port",
         "relay.example.org:8783: registered, 12.5 ms", "takes 18 Mbit/s up, cap 20 Mbit/s",
-        "1 lan, 2 relay", "by a relay, or it dials them", "forward TCP port 4711"}) {
+        "connected, answered in 31.2 ms", "1 lan, 2 relay", "by a relay, or it dials them",
+        "forward TCP port 4711"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
   EXPECT_EQ(Verdict(Status()), "relay");
+  EXPECT_EQ(nlohmann::json::parse(NetcheckJson(Status().dump()).value())["schedulerRttMs"], 31.25);
 }
 
 TEST(NetcheckView, AMappedOrReachedPortIsDirect) {

@@ -328,10 +328,15 @@ TEST_F(RetryNowTest, EndsALongWaitAndTheNextOnesAreShort) {
 }
 
 TEST_F(RetryNowTest, AStreamThatCannotStandIsLostAndDialledAnew) {
+  EXPECT_EQ(connection_->report().rtt_ms, 0) << "not known yet";
   dialled_[0].on_open();
   control::v1::SchedulerMessage welcome;
   welcome.mutable_welcome();
+  constexpr auto kAnswer = std::chrono::milliseconds(30);
+  control_->PostAfter("test", kAnswer, [] {});  // the clock stands still while nothing happens
+  Pass(kAnswer);
   dialled_[0].on_message(welcome);
+  EXPECT_EQ(connection_->report().rtt_ms, 30);
   connection_->RetryNow();  // a stream that stands stays
   EXPECT_EQ(dialled_.size(), 1u);
   connection_->Drop(Unavailable("this machine slept for 2h"));
@@ -340,6 +345,7 @@ TEST_F(RetryNowTest, AStreamThatCannotStandIsLostAndDialledAnew) {
   EXPECT_EQ(owner_.pauses[0], Duration::zero());
   EXPECT_EQ(dialled_.size(), 2u);
   EXPECT_EQ(connection_->client(), nullptr);
+  EXPECT_EQ(connection_->report().rtt_ms, 0) << "of no stream that stands";
   dialled_[0].on_closed(Unavailable("late"));  // of the old stream
   EXPECT_EQ(owner_.losses.size(), 1u);
   connection_->Close();

@@ -249,6 +249,27 @@ TEST(SwarmHostileTest, ANormThatOneMemberAloneReportsNamesItAmongThree) {
   EXPECT_EQ(swarm.Peer(liar).stage, -1);
 }
 
+// All of them sum up what one sent: who reports first is no more to blame.
+TEST(SwarmHostileTest, ANormOf1e30ThatAGroupAgreesOnIsNoMembersFault) {
+  SimSwarm swarm(LongConfig(2, 3), 228);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  std::vector<std::size_t> group;
+  for (int pipeline = 0; pipeline < 3; ++pipeline) group.push_back(PeerAt(&swarm, 6, pipeline, 1));
+  for (const std::size_t peer : group) Multiply(&swarm.Peer(peer), 45, 1e30);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().refused_values == 2; }));
+  EXPECT_THAT(swarm.View().last_refused, HasSubstr("what one of them sent is wrong"));
+  for (const std::size_t peer : group) {
+    EXPECT_THAT(swarm.View().last_refused, HasSubstr(swarm.Peer(peer).name));
+    swarm.Peer(peer).filter = nullptr;
+  }
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  for (const MemberView& member : swarm.View().members) EXPECT_EQ(member.quarantine, "");
+  for (const std::string& event : swarm.persisted()) {
+    EXPECT_THAT(event, Not(HasSubstr("\"fault\"")));
+  }
+}
+
 TEST(SwarmHostileTest, LossesThatCannotBeAreRefusedAndNamed) {
   for (const double loss : {-50.0, -1e30, 1e6, 1e300}) {
     SimSwarm swarm(SimConfig(2, 2), 222);
@@ -264,6 +285,46 @@ TEST(SwarmHostileTest, LossesThatCannotBeAreRefusedAndNamed) {
     ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
     EXPECT_EQ(swarm.Peer(liar).stage, -1);
   }
+}
+
+TEST(SwarmHostileTest, OnePipelinesLossThatIsNotFiniteDoesNotHoldTheRun) {
+  SimSwarm swarm(SimConfig(2, 2), 226);
+  for (int i = 0; i < 5; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  const std::size_t liar = PeerAt(&swarm, 5, 0, 1);
+  swarm.Peer(liar).filter = [](PeerMessage* message) {
+    if (message->has_step_ready()) message->mutable_step_ready()->set_loss_sum(std::nan(""));
+    return true;
+  };
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+  EXPECT_THAT(swarm.View().last_refused, HasSubstr(swarm.Peer(liar).name));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_EQ(swarm.Peer(liar).stage, -1);
+}
+
+// What the others do without it is no fault of the run.
+TEST(SwarmHostileTest, WhoFailsAtWhatOthersDoGoesIntoQuarantine) {
+  SimSwarm swarm(LongConfig(2, 3), 227);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  const std::size_t ill = PeerAt(&swarm, 6, 0, 1);
+  swarm.Peer(ill).filter = [](PeerMessage* message) {
+    if (!message->has_step_ready()) return true;
+    control::v1::PlanFailed failed;
+    failed.set_generation(message->step_ready().generation());
+    failed.set_error("invalid argument: a value is not finite");
+    *message->mutable_plan_failed() = failed;
+    return true;
+  };
+  const auto quarantined = [&] {
+    return std::ranges::any_of(swarm.View().members, [&](const MemberView& member) {
+      return member.peer == swarm.Peer(ill).id && member.state == "quarantine" &&
+             member.quarantine.find("cannot do its part") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(swarm.RunUntil(quarantined)) << swarm.View().reason;
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_LE(swarm.View().generation, 8u) << "it does not stutter on";
 }
 
 // A stage of two is its own; there is no spare.

@@ -86,7 +86,8 @@ TEST(StoredEventTest, FormIsPinned) {
 TEST(StoredEventTest, KindsOfFaultsArePinned) {
   for (const auto& [kind, name] : {std::pair(FaultKind::kWeights, "weights"),
                                    {FaultKind::kValues, "values"},
-                                   {FaultKind::kOutputs, "outputs"}}) {
+                                   {FaultKind::kOutputs, "outputs"},
+                                   {FaultKind::kFailures, "failures"}}) {
     const std::string text = EncodeEvent(MemberFault{PeerId{}, kind, "why"});
     EXPECT_NE(text.find("\"kind\":\"" + std::string(name) + "\""), text.npos) << text;
     EXPECT_EQ(RoundTrip(MemberFault{PeerId{}, kind, "why"}), text);

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <string>
+
 #include "scheduler/config/swarm_limits.h"
 #include "unit/scheduler/swarm/swarm_parts.h"
 
@@ -29,6 +33,12 @@ struct Faults : SwarmParts {
     failed.set_generation(history.generation());
     failed.set_error(why.ToString());
     faults.OnPlanFailed(by, failed);
+  }
+  // That count, stored so far and not asked for yet.
+  std::ptrdiff_t Failures() {
+    return std::ranges::count_if(Take<Persist>(), [](const Persist& persist) {
+      return persist.event.find("\"failures\"") != std::string::npos;
+    });
   }
 };
 
@@ -142,6 +152,53 @@ TEST(MemberFaults, WhatHasTrainedIsNotInvalid) {
   parts.Apply(1);
   parts.Refuse(parts.At(0, 0), InvalidArgument("no such codec"));
   EXPECT_EQ(parts.lifecycle.state(), RunState::kPaused);
+}
+
+TEST(MemberFaults, AFailureCountsOnceOthersHaveDoneTheStep) {
+  Faults parts(2, 1, 3);
+  const PeerId ill = parts.At(0, 1).peer;
+  parts.Refuse(parts.At(0, 1), InvalidArgument("a value is not finite"));
+  parts.faults.Look();
+  EXPECT_EQ(parts.Failures(), 0) << "nobody has done it yet";
+  parts.Train();
+  EXPECT_NE(parts.At(0, 1).peer, ill);
+  parts.journal.AddLoss(2);
+  parts.faults.Look();
+  parts.faults.Look();
+  EXPECT_EQ(parts.Failures(), 1);
+}
+
+TEST(MemberFaults, WhoAloneFailsAtAStepAgainIsToBlame) {
+  Faults parts(2, 2, 4);
+  const PeerId ill = parts.At(0, 1).peer;
+  const auto fail = [&](std::uint32_t pipeline) {
+    parts.Refuse(parts.At(pipeline, 1), InvalidArgument("a value is not finite"));
+    parts.Train();
+    return parts.Failures();
+  };
+  EXPECT_EQ(fail(0), 0);
+  ASSERT_EQ(parts.At(0, 1).peer, ill) << "there is nobody else";
+  EXPECT_EQ(fail(0), 1);
+  EXPECT_EQ(fail(1), 0);
+  EXPECT_EQ(fail(1), 0) << "others fail, too: it is the run's fault";
+}
+
+TEST(MemberFaults, WhoIsTheOnlyOneOfItsStageIsNotToBlame) {
+  Faults parts(2, 1, 2);
+  for (int i = 0; i < 3; ++i) {
+    parts.Refuse(parts.At(0, 1), InvalidArgument("a value is not finite"));
+    parts.Train();
+  }
+  EXPECT_EQ(parts.Failures(), 0);
+}
+
+TEST(MemberFaults, AFailureThatTheMemberMendsItselfDoesNotCount) {
+  Faults parts(2, 1, 2);
+  parts.Refuse(parts.At(0, 1), Internal("out of memory"));
+  parts.Train();
+  parts.journal.AddLoss(2);
+  parts.faults.Look();
+  EXPECT_EQ(parts.Failures(), 0);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "unit/scheduler/swarm/swarm_parts.h"
 
 namespace shoal::scheduler {
@@ -72,28 +74,58 @@ TEST(ReportedValues, ALossFarAboveTheRunsIsOneMembersFault) {
   EXPECT_FALSE(parts.values.Losses(parts.account)) << "what all share is no fault of one";
 }
 
-TEST(ReportedValues, ANormFarAboveTheUsualOneIsRefused) {
+TEST(ReportedValues, ALossThatIsNotFiniteWhereOthersAreIsOneMembersFault) {
+  Values parts(1, 3);
+  for (const double lost : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    EXPECT_FALSE(parts.values.Loss(parts.At(2, 0), Ready(10, lost))) << "not known yet";
+    parts.Report({2, 2, lost}, {1, 1, 1});
+    const auto misfit = parts.values.Losses(parts.account);
+    ASSERT_TRUE(misfit);
+    EXPECT_EQ(misfit->member, &parts.At(2, 0));
+    EXPECT_THAT(misfit->cause, HasSubstr("a loss that is not finite"));
+  }
+}
+
+// All have the sum: the first that reports it is no more to blame than the others.
+TEST(ReportedValues, ANormFarAboveTheUsualOneIsOfAGroup) {
   Values parts(1, 3);
   parts.LearnUsualSteps();
-  control::v1::SyncDone done;
-  done.set_squared_norm(4);
-  EXPECT_FALSE(parts.values.Norm(parts.At(0, 0), true, done));
-  done.set_squared_norm(1e12);
-  EXPECT_TRUE(parts.values.Norm(parts.At(0, 0), true, done));
-  EXPECT_FALSE(parts.values.Norm(parts.At(0, 0), false, done)) << "no such step was seen";
+  parts.Report({2, 2, 2}, {4, 4, 4});
+  EXPECT_FALSE(parts.values.Norms(parts.account, true));
+  parts.Report({2, 2, 2}, {1e12, 1e12, 1e12});
+  EXPECT_FALSE(parts.values.Norms(parts.account, false)) << "no such step was seen";
+  const auto misfit = parts.values.Norms(parts.account, true);
+  ASSERT_TRUE(misfit);
+  EXPECT_EQ(misfit->member, nullptr);
+  EXPECT_THAT(misfit->cause, HasSubstr("a gradient norm of 1e+06 times the usual one of stage 0"));
+  for (std::uint32_t p = 0; p < 3; ++p) {
+    EXPECT_THAT(misfit->cause, HasSubstr(parts.At(p, 0).Label()));
+  }
+  parts.Report({2, 2, 2}, {1, 1, 1e12});
+  EXPECT_EQ(parts.values.Norms(parts.account, true)->member, &parts.At(2, 0)) << "it alone says so";
+}
+
+TEST(ReportedValues, WhoIsAloneIsToBlameForItsNorm) {
+  Values parts(1, 1);
+  for (std::size_t i = 0; i < kHistoryKept; ++i) {
+    parts.Report({2}, {1});
+    parts.values.AddStep(parts.account, true, 2);
+  }
+  parts.Report({2}, {1e12});
+  EXPECT_EQ(parts.values.Norms(parts.account, true)->member, &parts.At(0, 0));
 }
 
 TEST(ReportedValues, AGroupHasOneNorm) {
   Values parts(1, 3);
   parts.Report({2, 2, 2}, {1, 1, 1});
-  EXPECT_FALSE(parts.values.Norms(parts.account));
+  EXPECT_FALSE(parts.values.Norms(parts.account, true));
   parts.Report({2, 2, 2}, {1, 1, 2});
-  auto misfit = parts.values.Norms(parts.account);
+  auto misfit = parts.values.Norms(parts.account, true);
   ASSERT_TRUE(misfit);
   EXPECT_EQ(misfit->member, &parts.At(2, 0));
   EXPECT_THAT(misfit->cause, HasSubstr("differs from the others"));
   parts.Report({2, 2, 2}, {1, 3, 2});
-  misfit = parts.values.Norms(parts.account);
+  misfit = parts.values.Norms(parts.account, true);
   ASSERT_TRUE(misfit);
   EXPECT_EQ(misfit->member, nullptr) << "any of them";
 }

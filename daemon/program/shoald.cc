@@ -1,8 +1,9 @@
-// shoald: the peer daemon.
+#include "daemon/program/shoald.h"
 
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <string>
+#include <utility>
 
 #include "common/command_line/delivered.h"
 #include "common/log.h"
@@ -17,17 +18,16 @@
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
 #include "daemon/tools/simulate_tool.h"
-#include "model/torch_device.h"
 
+namespace shoal::daemon {
 namespace {
 
 constexpr std::size_t kTraceEventsMax = 1'000'000;
 
-shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
-  using namespace shoal;
+ExitCode RunDaemon(const DaemonConfig& config, NewStage new_stage) {
   StopSignal stop;
-  auto daemon =
-      daemon::PeerDaemon::Open(config, [&stop](Status status) { stop.Request(std::move(status)); });
+  auto daemon = PeerDaemon::Open(config, std::move(new_stage),
+                                 [&stop](Status status) { stop.Request(std::move(status)); });
   if (!daemon.ok()) {
     std::cerr << "shoald: " << daemon.status().message() << "\n";
     return ExitCodeFor(daemon.status());
@@ -49,33 +49,32 @@ shoal::ExitCode Run(const shoal::daemon::DaemonConfig& config) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  using namespace shoal;
+int RunShoald(int argc, char** argv, NewStage new_stage) {
   LetWaitingThreadsSleep(argv);
   SetThreadName("main");
   RaiseDescriptorLimit();
   if (argc > 1 && std::strcmp(argv[1], "store") == 0) {
-    return static_cast<int>(Delivered(daemon::RunStoreTool(argc - 2, argv + 2)));
+    return static_cast<int>(Delivered(RunStoreTool(argc - 2, argv + 2)));
   }
   if (argc > 1 && std::strcmp(argv[1], "simulate") == 0) {
-    return static_cast<int>(Delivered(daemon::RunSimulate(argc - 2, argv + 2)));
+    return static_cast<int>(Delivered(RunSimulate(argc - 2, argv + 2)));
   }
   if (argc > 1 && std::strcmp(argv[1], "churn") == 0) {
-    return static_cast<int>(Delivered(daemon::RunChurn(argc - 2, argv + 2)));
+    return static_cast<int>(Delivered(RunChurn(argc - 2, argv + 2)));
   }
   ExitCode exit_code = ExitCode::kOk;
-  const auto args = daemon::ReadArgs(argc, argv, &exit_code);
+  const auto args = ReadArgs(argc, argv, &exit_code);
   if (!args) return static_cast<int>(Delivered(exit_code));
   if (args->print_config) {
-    std::cout << daemon::FormatConfig(args->config);
+    std::cout << FormatConfig(args->config);
     return static_cast<int>(Delivered(ExitCode::kOk));
   }
   if (args->print_devices) {
-    std::cout << daemon::DevicesJson(args->config) << "\n";
+    std::cout << DevicesJson(args->config) << "\n";
     return static_cast<int>(Delivered(ExitCode::kOk));
   }
   if (!args->config.trace_file.empty()) StartTrace(kTraceEventsMax);
-  exit_code = Run(args->config);
+  exit_code = RunDaemon(args->config, std::move(new_stage));
   if (!args->config.trace_file.empty()) {
     if (Status status = WriteTraceFile(args->config.trace_file, TakeTrace()); !status.ok()) {
       std::cerr << "shoald: " << status.message() << "\n";
@@ -83,3 +82,5 @@ int main(int argc, char** argv) {
   }
   return static_cast<int>(exit_code);
 }
+
+}  // namespace shoal::daemon
