@@ -22,6 +22,7 @@ LinkCore::LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context
       handlers_(std::move(handlers)),
       intake_(target_.run, target_.generation, context_.limits.frame_bytes_max,
               context_.unfinished),
+      addresses_(target_.addresses),
       handshake_(target_),
       sender_(context_.limits, context_.upload, context_.stripes_most),
       receiver_(context_.download) {}
@@ -117,6 +118,14 @@ bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hel
   return true;
 }
 
+void LinkCore::UseAddresses(const std::vector<std::string>& addresses) {
+  MutexLock lock(mutex_);
+  if (addresses.empty() || addresses == addresses_) return;
+  addresses_ = addresses;
+  better_wait_ = context_.limits.better_after;
+  better_at_ = TimePoint{};
+}
+
 void LinkCore::Fail(const Status& reason) {
   MutexLock lock(mutex_);
   Close(reason);
@@ -174,7 +183,7 @@ void LinkCore::DialNext() {
   const auto attempt = handshake_.Dial();
   if (!attempt) return;
   dialled_ = true;
-  stream_ = StripedStream::Dial(dialer_, target_.addresses, context_.executor, shared_from_this());
+  stream_ = StripedStream::Dial(dialer_, addresses_, context_.executor, shared_from_this());
   context_.executor->PostAfter("link.connect_timeout", kConnectTimeout,
                                [weak = weak_from_this(), number = *attempt] {
                                  const auto self = weak.lock();
@@ -365,8 +374,8 @@ bulk::v1::LinkHello LinkCore::MakeStripeHello() {
 // first only because the line was full.
 void LinkCore::TryBetterWay(TimePoint now) {
   if (now < better_at_ || context_.limits.better_after == Duration::zero()) return;
-  const auto better = BetterThan(path_, target_.addresses);
-  if (better.empty()) {  // nor will there be any: ways only get better, and no address is added
+  const auto better = BetterThan(path_, addresses_);
+  if (better.empty()) {  // nor will there be any: ways only get better, until addresses change
     better_at_ = TimePoint::max();
     return;
   }

@@ -222,6 +222,21 @@ TEST_F(PunchTest, ALinkMovesFromTheRelayAndOutlivesIt) {
   EXPECT_TRUE(Until([this] { return b_.closed.has_value(); }));
 }
 
+TEST_F(PunchTest, AnOpenLinkMovesToAnAddressThatIsToldLater) {
+  LinkLimits limits;
+  limits.better_after = std::chrono::hours(1);
+  OpenByRelay(limits);
+  SendBoth(0, 5);
+  On([this] {
+    EXPECT_EQ(b_.link->stats().path, "relay");
+    hub_b_->hub->UseAddresses(hub_a_->identity->id, {hub_a_->address(), RelayText()});
+  });
+  ASSERT_TRUE(
+      Until([this] { return a_.link->stats().path == "lan" && b_.link->stats().path == "lan"; }));
+  SendBoth(5, 10);
+  ExpectFrames(10);
+}
+
 TEST_F(PunchTest, MoreConnectionsOfALinkArePunchedAsWell) {
   LinkLimits limits;
   limits.better_after = std::chrono::milliseconds(200);
