@@ -92,6 +92,8 @@ struct LinkLimits {
   // So long after a link has opened, and then less and less often, it is tried whether a better way
   // to the other end than its own is there by now. Zero: never.
   Duration better_after = std::chrono::seconds(20);
+  // The same where a link opened through a relay, once, at the end that dials at once.
+  Duration relayed_better_after = std::chrono::seconds(1);
   Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
 };
 

@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kBetterWayPatience = std::chrono::seconds(10);  // a punch takes up to 8 s
 constexpr Duration kBetterWayWaitMax = std::chrono::minutes(10);
+constexpr int kSecondWaitFactor = 5;  // where the first try comes soon
 
 }  // namespace
 
@@ -244,8 +245,7 @@ void LinkCore::Opened() {
   const TimePoint now = Now();
   handshake_.Open();
   LookAtWay();
-  better_wait_ = context_.limits.better_after;
-  better_at_ = now + better_wait_ + (lower_ ? Duration::zero() : better_wait_ / 2);
+  PlanFirstTry(now);
   liveness_.Heard(now);
   stripe_demand_.Start(now, context_.upload->taken());
   SendPing(now);  // the line may be idle now, and never again
@@ -368,6 +368,18 @@ bulk::v1::LinkHello LinkCore::MakeStripeHello() {
   bulk::v1::LinkHello hello = handshake_.Hello();
   if (context_.members) hello.set_membership(context_.members->own());
   return hello;
+}
+
+// The ends take turns: one way that both find is enough. Through a relay it is the rule that
+// routers are in the way, and they let a connection through that both ends begin.
+void LinkCore::PlanFirstTry(TimePoint now) {
+  const LinkLimits& limits = context_.limits;
+  const bool soon = lower_ && path_ == LinkPath::kRelay;
+  const Duration first = std::min(limits.relayed_better_after, limits.better_after);
+  better_wait_ =
+      soon ? std::min(kSecondWaitFactor * first, limits.better_after) : limits.better_after;
+  better_at_ = now + (soon ? first : limits.better_after);
+  if (!lower_) better_at_ += limits.better_after / 2;
 }
 
 // What was in the way may be gone: a port is open by now, a cable is plugged in, the relay answered

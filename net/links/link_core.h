@@ -113,6 +113,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bulk::v1::LinkHello MakeStripeHello() SHOAL_REQUIRES(mutex_);
   // Reads from stream_ by which way it goes.
   void LookAtWay() SHOAL_REQUIRES(mutex_);
+  void PlanFirstTry(TimePoint now) SHOAL_REQUIRES(mutex_);
   void TryBetterWay(TimePoint now) SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);

@@ -10,6 +10,8 @@ from homes import RELAY_PORT, HomesTest
 
 # From the invite that is pasted to the first micro-batch that counts.
 PASTE_TO_COUNT_S = 180
+# Of a link that nobody can dial; a wall lets those in whom the machine behind it dials.
+NOT_DIRECT = [{"relay"}, {"punched"}]
 # Lets nobody in who was not called.
 WALL = """table ip wall {
   chain own { type filter hook input priority filter; policy accept;
@@ -86,34 +88,6 @@ class HomeTest(HomesTest):
         swarm.wait_step(step + 20, 90)
         swarm.check_alive()
 
-    def move(self, relays):
-        """A volunteer's machine trains, moves to another home, and trains on."""
-        organiser, other = self.internet.machine("o"), self.internet.machine("p")
-        old, new = self.internet.home("a"), self.internet.home("b", machines=0)
-        moved = old.machines[0]
-        swarm = self.swarm(organiser, *relays, stages=2, pipelines=1, steps=100_000,
-                           micro_batches=4, rows=2, checkpoint_every=5)
-        self.join(swarm, "p0", other)
-        swarm.start_peer("p1", listen="0.0.0.0:0", advertise=None, prefix=moved.prefix)
-        before = swarm.wait_step(3, 60)
-        at, pid = time.monotonic(), swarm.peers["p1"].process.pid
-        new.take_in(moved, old)
-        wait_for(lambda: swarm.run()["generation"] > before["generation"], 120, "the peer is back")
-        print(f"back after {time.monotonic() - at:.1f} s")
-        swarm.wait_step(swarm.run()["step"] + 20, 120)
-        print(f"20 steps on after {time.monotonic() - at:.1f} s")
-        seen = {member["address"] for member in swarm.status()["members"]}
-        self.assertNotIn(f"203.0.113.{old.number}", seen)
-        self.assertEqual(pid, swarm.peers["p1"].process.pid)
-        self.assertIn("network.changed", (self.folder / "s/p1.log").read_text())
-        swarm.check_alive()
-
-    def test_a_machine_moves_to_another_home_in_the_midst(self):
-        self.move(relays=[])
-
-    def test_a_machine_that_has_a_relay_moves(self):
-        self.move(relays=[self.start_relay()])
-
     def test_two_behind_one_router_are_on_one_lan(self):
         organiser = self.internet.machine("o")
         home = self.internet.home("a", machines=2)
@@ -149,7 +123,7 @@ class HomeTest(HomesTest):
         self.join(swarm, "p0", public)
         self.join(swarm, "p1", home)
         swarm.wait_step(3, 60)
-        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.assertIn(self.paths(swarm, "p0"), NOT_DIRECT)
         public.run("nft", "delete", "table", "ip", "wall")
         wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
                  "the link goes directly")
@@ -171,7 +145,7 @@ class HomeTest(HomesTest):
         self.join(swarm, "p0", first, listen="[::]:0")
         self.join(swarm, "p1", second, listen="[::]:0")
         swarm.wait_step(3, 60)
-        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.assertIn(self.paths(swarm, "p0"), NOT_DIRECT)
         first.run("nft", "delete", "table", "ip6", "wall")
         wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
                  "the link goes directly")
