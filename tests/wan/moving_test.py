@@ -37,6 +37,19 @@ class MovingTest(HomesTest):
     def test_a_machine_that_has_a_relay_moves(self):
         self.move(relays=[self.start_relay()])
 
+    def test_neighbours_hear_of_an_address_that_comes_in_the_midst(self):
+        organiser, first, second = (self.internet.machine(label) for label in "opq")
+        swarm = self.swarm(organiser, stages=2, pipelines=1, steps=100_000, micro_batches=4, rows=2)
+        self.join(swarm, "p0", first)
+        swarm.start_peer("p1", listen="0.0.0.0:0", advertise=None, prefix=second.prefix)
+        swarm.wait_step(3, 60)
+        second.run("ip", "address", "add", "203.0.113.200/24", "dev", "line")
+        log = self.folder / "s/p0.log"
+        wait_for(lambda: "addresses.new" in log.read_text(), 60, "p0 hears of it")
+        run = swarm.wait_step(swarm.run()["step"] + 5, 60)
+        self.assertEqual(run["generation"], 1)
+        swarm.check_alive()
+
 
 if __name__ == "__main__":
     homes.main()
