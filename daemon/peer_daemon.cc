@@ -20,6 +20,7 @@
 #include "daemon/gpu/nvidia_driver.h"
 #include "daemon/terms/page_order.h"
 #include "model/torch_device.h"
+#include "net/base/local_addresses.h"
 #include "net/links/grpc_link_hub.h"
 
 namespace shoal::daemon {
@@ -170,6 +171,7 @@ void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay, N
   parts.delta_store = delta_store_.get();
   parts.checkpoints = checkpoints_.get();
   parts.hub = hub_.get();
+  parts.local_addresses = &net::FindLocalAddresses;
   parts.members = members_;
   parts.new_client = [this](const net::ControlClientOptions& options,
                             net::ControlClientHandlers handlers) {

@@ -9,13 +9,10 @@
 #include "common/log.h"
 #include "common/version.h"
 #include "daemon/stage_messages.h"
-#include "net/base/local_addresses.h"
 #include "net/relay/relay_address.h"
 
 namespace shoal::daemon {
 namespace {
-
-constexpr int kHelloAddressesMax = 16;  // a scheduler refuses more
 
 constexpr std::size_t kLossesKept = 2000;
 // A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
@@ -47,6 +44,14 @@ void MakeDistinct(std::map<PeerId, std::string>* names) {
   }
 }
 
+std::vector<std::string> RelaysOf(const net::Invite& invite) {
+  std::vector<std::string> texts;
+  for (const net::RelayAddress& relay : net::RelaysAmong(invite.addresses)) {
+    texts.push_back(net::FormatRelayAddress(relay));
+  }
+  return texts;
+}
+
 }  // namespace
 
 PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
@@ -63,6 +68,7 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       checkpoints_(parts.checkpoints),
       hub_(parts.hub),
       new_stage_(std::move(parts.new_stage)),
+      network_(config_.advertise, std::move(parts.local_addresses)),
       members_(std::move(parts.members)),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
@@ -131,10 +137,6 @@ void PeerNode::ChangeState(PeerState state, const std::string& reason) {
 
 // ---- connection ----
 
-std::vector<std::string> PeerNode::Addresses() const {
-  return config_.advertise.empty() ? net::LocalAddresses() : config_.advertise;
-}
-
 control::v1::PeerMessage PeerNode::MakeHello() {
   SHOAL_ASSERT_ON(*control_);
   control::v1::PeerMessage message;
@@ -143,14 +145,7 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_version(kVersion);
   hello->set_name(config_.name);
   hello->set_listen_port(hub_->port());
-  const std::vector<net::RelayAddress> relays = net::RelaysAmong(invite_.addresses);
-  for (const std::string& address : Addresses()) {
-    if (hello->addresses_size() + static_cast<int>(relays.size()) >= kHelloAddressesMax) break;
-    hello->add_addresses(address);
-  }
-  for (const net::RelayAddress& relay : relays) {
-    hello->add_addresses(net::FormatRelayAddress(relay));
-  }
+  for (const std::string& address : network_.Tell(RelaysOf(invite_))) hello->add_addresses(address);
   hello->set_device(config_.device);
   hello->set_memory_bytes(memory_bytes_);
   hello->set_paused(rests());
@@ -231,6 +226,9 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   heartbeat->mutable_line()->set_upload_bps(cap == 0 || line == 0 ? std::max(cap, line)
                                                                   : std::min(cap, line));
   heartbeat->set_mapped_address(hub_->mapping().address);
+  if (const auto* const addresses = network_.TellNew(RelaysOf(invite_))) {
+    heartbeat->mutable_addresses()->Assign(addresses->begin(), addresses->end());
+  }
   heartbeat->mutable_line()->set_download_bps(hub_->download_cap().value);
   if (stage_ && stage_->shadow()) {
     const FetchProgress progress = stage_->fetch_progress();
@@ -268,6 +266,8 @@ void PeerNode::OnSchedulerMessage(const control::v1::SchedulerMessage& message) 
     stage_->OnReduce(message.reduce());
   } else if (message.has_apply() && message.apply().generation() == generation) {
     OnApply(message.apply());
+  } else if (message.has_new_addresses() && message.new_addresses().generation() == generation) {
+    stage_->OnNewAddresses(message.new_addresses());
   } else if (message.has_go_on() && message.go_on().generation() == generation) {
     OnGoOn();
   }

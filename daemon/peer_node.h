@@ -26,6 +26,7 @@
 #include "daemon/stage_host.h"
 #include "daemon/status_snapshot.h"
 #include "daemon/terms/machine.h"
+#include "daemon/terms/own_network.h"
 #include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
@@ -51,6 +52,7 @@ struct PeerParts {
   storage::DeltaStore* delta_store = nullptr;
   storage::CheckpointStore* checkpoints = nullptr;
   net::LinkHub* hub = nullptr;
+  OwnNetwork::Find local_addresses;
   NewClient new_client;
   std::shared_ptr<net::MembershipCheck> members;  // null: links show none
   SettingsOverlay overlay;
@@ -189,9 +191,7 @@ class PeerNode : private SchedulerConnection::Owner,
   void TakePart();
   void AddTerms(StatusSnapshot* s) const;
   void Stats(std::function<void(Result<net::CommandResult>)> reply);
-
   void AddStage(StatusSnapshot* s) const;
-  std::vector<std::string> Addresses() const;
 
   const DaemonConfig& config_;
   const std::function<void(Status)> on_stop_;
@@ -206,6 +206,7 @@ class PeerNode : private SchedulerConnection::Owner,
   storage::CheckpointStore* const checkpoints_;
   net::LinkHub* const hub_;
   const NewStage new_stage_;
+  OwnNetwork network_;
   const std::shared_ptr<net::MembershipCheck> members_;
   std::unique_ptr<SchedulerConnection> connection_;
   std::unique_ptr<TermsKeeper> terms_;
@@ -227,7 +228,6 @@ class PeerNode : private SchedulerConnection::Owner,
   net::Invite invite_;
   bool paused_ = false;                  // by its user
   bool ruled_ = false;                   // a rule of the terms keeps it from training
-  std::vector<std::string> addresses_;   // of this machine, while there is no scheduler
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
   std::string hang_;                     // what of this machine hangs; empty: nothing
   QuarantineNotice quarantine_;

@@ -2,6 +2,7 @@
 // that change with the time.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "common/log.h"
@@ -86,16 +87,17 @@ void PeerNode::OnSlept(Duration slept) {
   connection_->Drop(Unavailable("this machine slept for " + FormatDuration(slept)));
 }
 
-// Another network is no reason to wait.
+// Connections of an address that this machine has lost are dead, and another network is no reason
+// to wait.
 void PeerNode::LookForNetwork() {
   SHOAL_ASSERT_ON(*control_);
-  if (!connection_->waits()) return addresses_.clear();
-  std::vector<std::string> now = net::LocalAddresses();
-  if (!addresses_.empty() && now != addresses_) {
-    SHOAL_LOG(kInfo, "daemon", "network.changed");
-    connection_->RetryNow();
-  }
-  addresses_ = std::move(now);
+  const std::optional<OwnNetwork::Change> change = network_.Look();
+  if (!change) return;
+  const std::size_t ended = net::EndConnectionsFrom(change->lost);
+  SHOAL_LOG(kInfo, "daemon", "network.changed", {"addresses_lost", change->lost.size()},
+            {"connections_ended", ended});
+  hub_->NetworkChanged();
+  connection_->RetryNow();
 }
 
 void PeerNode::KeepDisk(std::uint64_t bytes_max) {

@@ -74,6 +74,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void StartInPlace(std::unique_ptr<StageHost> former);
   void OnStepPlan(const control::v1::StepPlan& plan);
   void OnSpotCheck(const control::v1::SpotCheck& check);
+  // Of other peers of the plan, whose links dial these from now on.
+  void OnNewAddresses(const control::v1::NewAddresses& news);
   void OnReduce(const control::v1::Reduce& reduce);
   void OnApply(const control::v1::Apply& apply);
   // The generation has ended, or the scheduler is gone: keeps the stage as it is.
@@ -210,7 +212,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
 
   const StageResources resources_;
   Owner* const owner_;
-  const control::v1::Plan plan_;
+  control::v1::Plan plan_;  // but for addresses, constant
   const control::v1::Position own_;
   std::vector<std::uint32_t> sharing_;  // as RunnerConfig has it
   const std::shared_ptr<bool> alive_;   // shared with posted tasks: false once destroyed

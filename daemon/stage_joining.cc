@@ -1,6 +1,7 @@
 // How a stage comes to a peer otherwise than from a checkpoint: it holds it already, or gets it
 // from its group while that trains.
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -108,6 +109,27 @@ Status StageHost::TakeShadowOf(const StageHost& former) {
   const bool follows = former.own_.shadow() && former.held() == plan_.resume_step();
   if (follows && former.runner_ != nullptr) missing_ = former.runner_->missing_state();
   return Status::Ok();
+}
+
+void StageHost::OnNewAddresses(const control::v1::NewAddresses& news) {
+  SHOAL_ASSERT_ON(*resources_.control);
+  for (const control::v1::Reachable& peer : news.peers()) {
+    const auto position =
+        std::ranges::find(plan_.positions(), peer.peer(),
+                          [](const auto& each) -> const std::string& { return each.peer(); });
+    if (position == plan_.positions().end() || peer.peer() == own_.peer()) continue;
+    if (Status checked = CheckAddresses(peer.addresses());
+        !checked.ok() || peer.addresses().empty()) {
+      SHOAL_LOG(kWarning, "daemon", "addresses.not_taken", {"peer", position->name()},
+                {"error", checked.message()});
+      continue;
+    }
+    const auto index = static_cast<int>(position - plan_.positions().begin());
+    *plan_.mutable_positions(index)->mutable_addresses() = peer.addresses();
+    resources_.hub->UseAddresses(ToPeerId(peer.peer()),
+                                 {peer.addresses().begin(), peer.addresses().end()});
+    SHOAL_LOG(kInfo, "daemon", "addresses.new", {"peer", position->name()});
+  }
 }
 
 void StageHost::TellPrepared(const Status& status) {

@@ -15,6 +15,9 @@ constexpr std::uint32_t kStagesMax = 256;
 constexpr std::uint32_t kMicroBatchesMax = 65536;
 constexpr std::uint32_t kMicroBatchRowsMax = 65536;
 constexpr std::uint32_t kRowTokensMax = 1u << 24;
+// More than a scheduler makes of what a peer may say of itself.
+constexpr int kAddressesMax = 32;
+constexpr std::size_t kAddressBytesMax = 300;
 constexpr std::size_t kErrorBytesMax = 400;  // the scheduler takes a little more
 
 }  // namespace
@@ -45,11 +48,25 @@ Status CheckRun(const control::v1::RunConfig& run) {
   return Status::Ok();
 }
 
+Status CheckAddresses(const google::protobuf::RepeatedPtrField<std::string>& addresses) {
+  if (addresses.size() > kAddressesMax) {
+    return InvalidArgument("a peer is said to have " + std::to_string(addresses.size()) +
+                           " addresses, the limit is " + std::to_string(kAddressesMax));
+  }
+  for (const std::string& address : addresses) {
+    if (!address.empty() && address.size() <= kAddressBytesMax) continue;
+    return InvalidArgument("an address of a peer has " + std::to_string(address.size()) +
+                           " bytes, the limits are 1 and " + std::to_string(kAddressBytesMax));
+  }
+  return Status::Ok();
+}
+
 Status CheckPlan(const control::v1::Plan& plan) {
   const control::v1::RunConfig& run = plan.config();
   SHOAL_RETURN_IF_ERROR(CheckRun(run));
   std::set<std::pair<std::uint32_t, std::uint32_t>> positions;
   for (const control::v1::Position& position : plan.positions()) {
+    SHOAL_RETURN_IF_ERROR(CheckAddresses(position.addresses()));
     if (position.stage() >= run.stages() || position.pipeline() >= run.pipelines() ||
         !positions.emplace(position.pipeline(), position.stage()).second) {
       return InvalidArgument("the plan names stage " + std::to_string(position.stage()) +

@@ -22,6 +22,8 @@ PeerId ToPeerId(const std::string& bytes);
 // An error if the hash has a wrong length.
 Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
+// Whether so many addresses, of such lengths, are those of one peer.
+Status CheckAddresses(const google::protobuf::RepeatedPtrField<std::string>& addresses);
 // Whether a plan stays within the limits of run.toml, and has one position for each stage of each
 // pipeline: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);

@@ -29,6 +29,18 @@ TcpEndpoint EndpointOf(const in6_addr& v6, std::uint16_t port) {
   return endpoint;
 }
 
+std::optional<TcpEndpoint> EndpointOf(const sockaddr_storage& storage) {
+  if (storage.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
+    return EndpointOf(v4.sin_addr, ntohs(v4.sin_port));
+  }
+  if (storage.ss_family == AF_INET6) {
+    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
+    return EndpointOf(v6.sin6_addr, ntohs(v6.sin6_port));
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<TcpEndpoint> ParseTcpEndpoint(std::string_view text) {
@@ -54,17 +66,15 @@ std::optional<TcpEndpoint> OtherEndOf(int fd) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
   if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return std::nullopt;
-  if (storage.ss_family == AF_INET) {
-    const auto& v4 = reinterpret_cast<const sockaddr_in&>(storage);
-    return EndpointOf(v4.sin_addr, ntohs(v4.sin_port));
-  }
-  if (storage.ss_family == AF_INET6) {
-    const auto& v6 = reinterpret_cast<const sockaddr_in6&>(storage);
-    return EndpointOf(v6.sin6_addr, ntohs(v6.sin6_port));
-  }
-  return std::nullopt;
+  return EndpointOf(storage);
 }
 
+std::optional<TcpEndpoint> OwnEndOf(int fd) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return std::nullopt;
+  return EndpointOf(storage);
+}
 bool IsPrivate(const TcpEndpoint& endpoint) {
   const auto& a = endpoint.address;
   if (std::equal(kMapped.begin(), kMapped.end(), a.begin())) {

@@ -24,6 +24,8 @@ std::optional<TcpEndpoint> ParseTcpEndpoint(std::string_view text);
 
 // Nullopt: not a connected IP socket.
 std::optional<TcpEndpoint> OtherEndOf(int fd);
+// The same of its own end, also of one that is not connected.
+std::optional<TcpEndpoint> OwnEndOf(int fd);
 
 // Whether the address is one of a home or of the machine itself (RFC 1918, 4193, 6598,
 // link-local, loopback), which leads nowhere from outside.

@@ -131,6 +131,12 @@ class GrpcLinkHub final : public LinkHub {
     SHOAL_ASSERT_ON(*executor_);
     greeter_->Admit(peers);
   }
+  void UseAddresses(const PeerId& peer, const std::vector<std::string>& addresses) override {
+    SHOAL_ASSERT_ON(*executor_);
+    for (const auto& core : Cores()) {
+      if (core->target().peer == peer) core->UseAddresses(addresses);
+    }
+  }
   void SetTimeouts(const Timeouts& timeouts) override {
     SHOAL_ASSERT_ON(*executor_);
     options_.limits.timeouts = timeouts;
@@ -167,6 +173,10 @@ class GrpcLinkHub final : public LinkHub {
     return door_ ? door_->states() : std::vector<RelayState>();
   }
 
+  void NetworkChanged() override {
+    SHOAL_ASSERT_ON(*executor_);
+    if (mapper_) mapper_->NetworkChanged();
+  }
   PortMapping mapping() const override { return mapper_ ? mapper_->mapping() : PortMapping(); }
 
  private:

@@ -92,6 +92,8 @@ struct LinkLimits {
   // So long after a link has opened, and then less and less often, it is tried whether a better way
   // to the other end than its own is there by now. Zero: never.
   Duration better_after = std::chrono::seconds(20);
+  // The same where a link opened through a relay, once, at the end that dials at once.
+  Duration relayed_better_after = std::chrono::seconds(1);
   Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);
 };
 
@@ -110,10 +112,17 @@ class LinkHub {
   // expected by Accept. Replaces those before; a connection that is open stays. Thread: executor.
   virtual void Admit(const std::vector<PeerId>&) {}
 
+  // Links with `peer` dial these from now on, also to find a better way than the one they have.
+  // Thread: executor.
+  virtual void UseAddresses(const PeerId& /*peer*/, const std::vector<std::string>& /*addresses*/) {
+  }
+
   // Keeps this peer reachable through those of `addresses` that are relays', in place of those
   // before. Thread: executor.
   virtual void UseRelays(const std::vector<std::string>&) {}
   virtual std::vector<RelayState> relays() const { return {}; }
+  // This machine has other addresses than before. Thread: executor.
+  virtual void NetworkChanged() {}
   // What the home's router leads here from outside. Thread: any.
   virtual PortMapping mapping() const { return {}; }
 

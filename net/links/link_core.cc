@@ -13,6 +13,7 @@ namespace {
 constexpr Duration kTick = std::chrono::seconds(1);
 constexpr Duration kBetterWayPatience = std::chrono::seconds(10);  // a punch takes up to 8 s
 constexpr Duration kBetterWayWaitMax = std::chrono::minutes(10);
+constexpr int kSecondWaitFactor = 5;  // where the first try comes soon
 
 }  // namespace
 
@@ -22,6 +23,7 @@ LinkCore::LinkCore(LinkTarget target, LinkHandlers handlers, LinkContext context
       handlers_(std::move(handlers)),
       intake_(target_.run, target_.generation, context_.limits.frame_bytes_max,
               context_.unfinished),
+      addresses_(target_.addresses),
       handshake_(target_),
       sender_(context_.limits, context_.upload, context_.stripes_most),
       receiver_(context_.download) {}
@@ -117,6 +119,14 @@ bool LinkCore::Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hel
   return true;
 }
 
+void LinkCore::UseAddresses(const std::vector<std::string>& addresses) {
+  MutexLock lock(mutex_);
+  if (addresses.empty() || addresses == addresses_) return;
+  addresses_ = addresses;
+  better_wait_ = context_.limits.better_after;
+  better_at_ = TimePoint{};
+}
+
 void LinkCore::Fail(const Status& reason) {
   MutexLock lock(mutex_);
   Close(reason);
@@ -174,7 +184,7 @@ void LinkCore::DialNext() {
   const auto attempt = handshake_.Dial();
   if (!attempt) return;
   dialled_ = true;
-  stream_ = StripedStream::Dial(dialer_, target_.addresses, context_.executor, shared_from_this());
+  stream_ = StripedStream::Dial(dialer_, addresses_, context_.executor, shared_from_this());
   context_.executor->PostAfter("link.connect_timeout", kConnectTimeout,
                                [weak = weak_from_this(), number = *attempt] {
                                  const auto self = weak.lock();
@@ -235,8 +245,7 @@ void LinkCore::Opened() {
   const TimePoint now = Now();
   handshake_.Open();
   LookAtWay();
-  better_wait_ = context_.limits.better_after;
-  better_at_ = now + better_wait_ + (lower_ ? Duration::zero() : better_wait_ / 2);
+  PlanFirstTry(now);
   liveness_.Heard(now);
   stripe_demand_.Start(now, context_.upload->taken());
   SendPing(now);  // the line may be idle now, and never again
@@ -361,12 +370,24 @@ bulk::v1::LinkHello LinkCore::MakeStripeHello() {
   return hello;
 }
 
+// The ends take turns: one way that both find is enough. Through a relay it is the rule that
+// routers are in the way, and they let a connection through that both ends begin.
+void LinkCore::PlanFirstTry(TimePoint now) {
+  const LinkLimits& limits = context_.limits;
+  const bool soon = lower_ && path_ == LinkPath::kRelay;
+  const Duration first = std::min(limits.relayed_better_after, limits.better_after);
+  better_wait_ =
+      soon ? std::min(kSecondWaitFactor * first, limits.better_after) : limits.better_after;
+  better_at_ = now + (soon ? first : limits.better_after);
+  if (!lower_) better_at_ += limits.better_after / 2;
+}
+
 // What was in the way may be gone: a port is open by now, a cable is plugged in, the relay answered
 // first only because the line was full.
 void LinkCore::TryBetterWay(TimePoint now) {
   if (now < better_at_ || context_.limits.better_after == Duration::zero()) return;
-  const auto better = BetterThan(path_, target_.addresses);
-  if (better.empty()) {  // nor will there be any: ways only get better, and no address is added
+  const auto better = BetterThan(path_, addresses_);
+  if (better.empty()) {  // nor will there be any: ways only get better, until addresses change
     better_at_ = TimePoint::max();
     return;
   }

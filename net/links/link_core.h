@@ -73,6 +73,8 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   Status Show(const std::string& membership);
   // The same for one more connection of an open link. Thread: any.
   bool Join(const std::shared_ptr<BulkStream>& stream, std::uint64_t hello_bytes, bool moves);
+  // Dials these from now on; looks for a better way at once if the link is open. Thread: any.
+  void UseAddresses(const std::vector<std::string>& addresses);
   // Ends the link with a reason. Thread: any.
   void Fail(const Status& reason);
   // Looks at the caps again. Thread: any.
@@ -111,6 +113,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   bulk::v1::LinkHello MakeStripeHello() SHOAL_REQUIRES(mutex_);
   // Reads from stream_ by which way it goes.
   void LookAtWay() SHOAL_REQUIRES(mutex_);
+  void PlanFirstTry(TimePoint now) SHOAL_REQUIRES(mutex_);
   void TryBetterWay(TimePoint now) SHOAL_REQUIRES(mutex_);
 
   void QueueControl(const bulk::v1::ChunkHeader& header) SHOAL_REQUIRES(mutex_);
@@ -132,7 +135,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
 
   std::string PeerText() const { return "peer " + target_.peer.ToShort(); }
 
-  const LinkTarget target_;
+  const LinkTarget target_;  // its addresses: those at first
   const LinkContext context_;
   LinkHandlers handlers_;  // executor thread only
   bool detached_ = false;  // executor thread only
@@ -141,6 +144,7 @@ class LinkCore final : public StreamSink, public std::enable_shared_from_this<Li
   FrameIntake intake_;
 
   mutable Mutex mutex_;
+  std::vector<std::string> addresses_ SHOAL_GUARDED_BY(mutex_);
   LinkHandshake handshake_ SHOAL_GUARDED_BY(mutex_);
   LinkSender sender_ SHOAL_GUARDED_BY(mutex_);
   LinkReceiver receiver_ SHOAL_GUARDED_BY(mutex_);

@@ -167,6 +167,12 @@ class ThreadedPortMapper final : public PortMapper {
     MutexLock lock(mutex_);
     return mapping_;
   }
+  void NetworkChanged() override {
+    thread_->Post("mapper.changed", [this] {
+      const Duration since = SystemClock().Now() - asked_at_;
+      AskAfter(std::max<Duration>(kAskChanged - since, Duration::zero()));
+    });
+  }
 
  private:
   PortMapping Ask() const {
@@ -182,6 +188,13 @@ class ThreadedPortMapper final : public PortMapper {
     return {"", "", trouble};
   }
 
+  // In place of when it was to be before.
+  void AskAfter(Duration wait) {
+    thread_->PostAfter("mapper.ask", wait, [this, number = ++turn_] {
+      if (turn_ == number) AskAndAgain();
+    });
+  }
+
   void AskAndAgain() {
     PortMapping asked = Ask();
     SHOAL_LOG(kInfo, "net", "port.mapping", {"address", asked.address}, {"how", asked.how},
@@ -191,11 +204,14 @@ class ThreadedPortMapper final : public PortMapper {
       MutexLock lock(mutex_);
       mapping_ = std::move(asked);
     }
-    thread_->PostAfter("mapper.ask", wait, [this] { AskAndAgain(); });
+    asked_at_ = SystemClock().Now();
+    AskAfter(wait);
   }
 
   const std::uint16_t port_;
   std::atomic<bool> stopped_ = false;
+  std::uint64_t turn_ = 0;  // of those that are posted, the one that counts; the thread's
+  TimePoint asked_at_{};    // the thread's
   mutable Mutex mutex_;
   PortMapping mapping_ SHOAL_GUARDED_BY(mutex_);
   std::unique_ptr<Executor> executor_ = NewThreadExecutor("mapper");

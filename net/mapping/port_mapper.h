@@ -23,10 +23,13 @@ class PortMapper {
   static constexpr std::chrono::seconds kLease{3600};
   static constexpr std::chrono::seconds kRenewAfter{1800};
   static constexpr std::chrono::seconds kAskAgain{300};        // where there was none
+  static constexpr std::chrono::seconds kAskChanged{10};       // at least, between two requests
   static constexpr std::chrono::milliseconds kPatience{1500};  // of each way to ask
 
   virtual ~PortMapper() = default;          // takes the mapping back; up to some seconds
   virtual PortMapping mapping() const = 0;  // Thread: any.
+  // There may be another router: asks soon. Thread: any.
+  virtual void NetworkChanged() = 0;
 };
 
 // For TCP `port` of this machine. Asks on a thread of its own, which may block.

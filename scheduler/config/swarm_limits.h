@@ -28,6 +28,8 @@ inline constexpr std::uint32_t kEvaluateRowsMax = 65536;  // validation rows of 
 // Of a micro-batch of them: its activations are one frame, 256 MiB at a hidden size of 8192.
 inline constexpr std::uint32_t kEvaluationTokensMax = 16384;
 inline constexpr std::uint32_t kWeightRepairsMax = 3;  // of one peer; then the run is held
+// Of one member, to its neighbours: at once, then in every while.
+inline constexpr Duration kAddressesEvery = std::chrono::seconds(10);
 inline constexpr Duration kAwayLimit = std::chrono::minutes(10);  // then a spare is forgotten
 inline constexpr Duration kBackoffFirst = std::chrono::seconds(1);
 inline constexpr Duration kBackoffMax = std::chrono::seconds(30);

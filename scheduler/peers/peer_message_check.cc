@@ -19,6 +19,33 @@ Status TooLong(const char* field, std::size_t size, std::size_t limit) {
                          std::to_string(size) + ", the limit is " + std::to_string(limit));
 }
 
+Status CheckAddresses(const google::protobuf::RepeatedPtrField<std::string>& texts) {
+  const auto addresses = static_cast<std::size_t>(texts.size());
+  if (addresses > kAddressesMax) return TooLong("addresses", addresses, kAddressesMax);
+  for (const std::string& address : texts) {
+    if (address.size() > kAddressCharactersMax) {
+      return TooLong("address", address.size(), kAddressCharactersMax);
+    }
+  }
+  return Status::Ok();
+}
+
+Status CheckHeartbeat(const control::v1::Heartbeat& heartbeat) {
+  if (heartbeat.status_json().size() > kStatusBytesMax) {
+    return TooLong("status_json", heartbeat.status_json().size(), kStatusBytesMax);
+  }
+  if (heartbeat.mapped_address().size() > kAddressCharactersMax) {
+    return TooLong("mapped_address", heartbeat.mapped_address().size(), kAddressCharactersMax);
+  }
+  if (heartbeat.state().size() > kNameCharactersMax) {
+    return TooLong("state", heartbeat.state().size(), kNameCharactersMax);
+  }
+  if (std::max(heartbeat.line().upload_bps(), heartbeat.line().download_bps()) > kLineBpsMax) {
+    return InvalidArgument("malformed message: a line rate above one petabit per second");
+  }
+  return CheckAddresses(heartbeat.addresses());
+}
+
 Status CheckHello(const control::v1::Hello& hello) {
   if (hello.name().size() > kNameCharactersMax) {
     return TooLong("name", hello.name().size(), kNameCharactersMax);
@@ -29,13 +56,7 @@ Status CheckHello(const control::v1::Hello& hello) {
   if (hello.device().size() > kDeviceCharactersMax) {
     return TooLong("device", hello.device().size(), kDeviceCharactersMax);
   }
-  const auto addresses = static_cast<std::size_t>(hello.addresses_size());
-  if (addresses > kAddressesMax) return TooLong("addresses", addresses, kAddressesMax);
-  for (const std::string& address : hello.addresses()) {
-    if (address.size() > kAddressCharactersMax) {
-      return TooLong("address", address.size(), kAddressCharactersMax);
-    }
-  }
+  SHOAL_RETURN_IF_ERROR(CheckAddresses(hello.addresses()));
   if (hello.listen_port() > 65535) {
     return InvalidArgument("malformed message: listen_port " + std::to_string(hello.listen_port()) +
                            " is above 65535");
@@ -159,22 +180,7 @@ Status CheckAdmission(const control::v1::Hello& hello, const RunConfig& config) 
 Status CheckPeerMessage(const PeerMessage& message, const RunConfig& config) {
   switch (message.kind_case()) {
     case PeerMessage::kHello: return CheckHello(message.hello());
-    case PeerMessage::kHeartbeat:
-      if (message.heartbeat().status_json().size() > kStatusBytesMax) {
-        return TooLong("status_json", message.heartbeat().status_json().size(), kStatusBytesMax);
-      }
-      if (message.heartbeat().mapped_address().size() > kAddressCharactersMax) {
-        return TooLong("mapped_address", message.heartbeat().mapped_address().size(),
-                       kAddressCharactersMax);
-      }
-      if (message.heartbeat().state().size() > kNameCharactersMax) {
-        return TooLong("state", message.heartbeat().state().size(), kNameCharactersMax);
-      }
-      if (std::max(message.heartbeat().line().upload_bps(),
-                   message.heartbeat().line().download_bps()) > kLineBpsMax) {
-        return InvalidArgument("malformed message: a line rate above one petabit per second");
-      }
-      return Status::Ok();
+    case PeerMessage::kHeartbeat: return CheckHeartbeat(message.heartbeat());
     case PeerMessage::kStepReady: return CheckStepReady(message.step_ready(), config);
     case PeerMessage::kSyncDone: return CheckSyncDone(message.sync_done());
     case PeerMessage::kApplied:

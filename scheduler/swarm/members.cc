@@ -10,29 +10,32 @@
 namespace shoal::scheduler {
 namespace {
 
+using AddressTexts = google::protobuf::RepeatedPtrField<std::string>;
+
 std::string HostPort(const std::string& host, std::uint32_t port) {
   const bool bare_ipv6 = host.find(':') != std::string::npos && host.front() != '[';
   return (bare_ipv6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 // What the peer says of itself, then where we see it, then by which relays it is reached.
-std::vector<std::string> DialAddresses(const control::v1::Hello& hello, const std::string& seen) {
+std::vector<std::string> DialAddresses(const AddressTexts& said, std::uint32_t listen_port,
+                                       const std::string& seen) {
   std::vector<std::string> addresses;
-  if (hello.listen_port() == 0) return addresses;
+  if (listen_port == 0) return addresses;
   const auto add = [&](const std::string& host) {
     if (host.empty()) return;
     const std::string clean = CleanText(host, kAddressCharactersMax);
     const auto whole = net::ParseHostPort(clean);
-    std::string address = whole.ok() ? clean : HostPort(clean, hello.listen_port());
+    std::string address = whole.ok() ? clean : HostPort(clean, listen_port);
     if (std::find(addresses.begin(), addresses.end(), address) == addresses.end()) {
       addresses.push_back(std::move(address));
     }
   };
-  for (const std::string& host : hello.addresses()) {
+  for (const std::string& host : said) {
     if (!net::IsRelayAddress(host)) add(host);
   }
   add(seen);
-  for (const std::string& host : hello.addresses()) {
+  for (const std::string& host : said) {
     if (net::IsRelayAddress(host) && net::ParseRelayAddress(host).ok()) addresses.push_back(host);
   }
   return addresses;
@@ -110,7 +113,11 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.name = CleanText(hello.name(), kNameCharactersMax);
   member.device = CleanText(hello.device(), kDeviceCharactersMax);
   member.address = open->address;
-  member.addresses = DialAddresses(hello, open->address);
+  member.listen_port = hello.listen_port();
+  std::vector<std::string> addresses =
+      DialAddresses(hello.addresses(), member.listen_port, open->address);
+  member.addresses_new = member.addresses_new || member.addresses != addresses;
+  member.addresses = std::move(addresses);
   member.mapped_address.clear();
   member.memory_bytes = hello.memory_bytes();
   member.wants_stage = !hello.paused();
@@ -123,6 +130,20 @@ Member* Members::Admit(ConnectionId connection, const control::v1::Hello& hello,
   member.last_heard = now;
   member.watch = {};
   return &member;
+}
+
+void Members::KeepAddresses(Member* member, const control::v1::Heartbeat& heartbeat) {
+  const std::vector<std::string> before = member->addresses;
+  if (heartbeat.addresses_size() > 0) {
+    member->addresses = DialAddresses(heartbeat.addresses(), member->listen_port, member->address);
+    member->mapped_address.clear();
+  }
+  KeepMapped(member, heartbeat.mapped_address());
+  member->addresses_new = member->addresses_new || member->addresses != before;
+}
+
+void Members::AddressesPlanned() {
+  for (auto& [peer, member] : members_) member.addresses_new = false;
 }
 
 void Members::KeepMapped(Member* member, const std::string& address) {

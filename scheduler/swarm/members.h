@@ -27,7 +27,10 @@ struct Member {
   std::uint64_t joined = 0;  // order of the first hello
   std::string name, device, address, state, status_json;
   std::vector<std::string> addresses;  // host:port, best first; relays last
+  bool addresses_new = false;          // they are not those of the newest plan, nor told since
+  TimePoint addresses_told{};          // to its neighbours, beside a plan
   std::string mapped_address;          // the one of them that its router leads there
+  std::uint32_t listen_port = 0;
   std::uint64_t memory_bytes = 0;
   LineRate line;
   bool wants_stage = true;
@@ -113,6 +116,10 @@ class Members {
   // Where the member's router leads a port to it; empty: nowhere. Behind its other addresses,
   // before relays. What is no host:port, or is known, changes nothing else.
   static void KeepMapped(Member* member, const std::string& address);
+  // What a heartbeat says of its addresses; none: nothing new.
+  static void KeepAddresses(Member* member, const control::v1::Heartbeat& heartbeat);
+  // A plan names all of them.
+  void AddressesPlanned();
 
   const std::map<PeerId, Member>& all() const { return members_; }
   std::vector<const Member*> Everybody() const;

@@ -1,6 +1,7 @@
 #include "scheduler/swarm/membership.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -89,6 +90,31 @@ void Membership::DropSilent() {
   }
 }
 
+void Membership::TellAddresses() {
+  if (!lifecycle_.active()) return;
+  const TimePoint now = reaction_.now();
+  std::map<ConnectionId, control::v1::NewAddresses> news;
+  for (const Member* const changed : plan_.Hosts()) {
+    if (!changed->addresses_new || now - changed->addresses_told < kAddressesEvery) continue;
+    for (const Member* const other : plan_.Hosts()) {
+      if (changed->addresses.empty() || !other->connected || !other->told_plan) continue;
+      if (!plan_.MayLink(*changed, *other)) continue;
+      control::v1::Reachable* const peer = news[other->connection].add_peers();
+      peer->set_peer(changed->peer.key.data(), changed->peer.key.size());
+      for (const std::string& address : changed->addresses) peer->add_addresses(address);
+    }
+    Member* const told = members_.Find(changed->peer);
+    told->addresses_new = false;
+    told->addresses_told = now;
+  }
+  for (auto& [connection, addresses] : news) {
+    control::v1::SchedulerMessage message;
+    *message.mutable_new_addresses() = std::move(addresses);
+    message.mutable_new_addresses()->set_generation(history_.generation());
+    reaction_.Add(SendTo{connection, std::move(message)});
+  }
+}
+
 bool Membership::MayTake(const PeerMessageReceived& event) {
   if (members_.FindConnection(event.connection) == nullptr) return false;  // dropped meanwhile
   Status checked = CheckPeerMessage(event.message, config_);
@@ -130,7 +156,11 @@ Member* Membership::Heard(ConnectionId connection) {
 void Membership::OnHeartbeat(Member* member, const control::v1::Heartbeat& heartbeat) {
   member->watch.OnHeartbeat(reaction_.now());
   member->state = CleanText(heartbeat.state(), kNameCharactersMax);
-  Members::KeepMapped(member, heartbeat.mapped_address());
+  const std::vector<std::string> before = member->addresses;
+  Members::KeepAddresses(member, heartbeat);
+  if (heartbeat.addresses_size() > 0 && member->addresses != before) {
+    plan_.ForgetRoundTrips(member->peer);
+  }
   member->state_bytes = heartbeat.state_bytes();
   member->state_bytes_wanted = heartbeat.state_bytes_wanted();
   member->line = {heartbeat.line().upload_bps(), heartbeat.line().download_bps()};

@@ -31,6 +31,9 @@ class Membership {
   void OnKicked(const PeerKicked& event);
   // Drops connections that say nothing, and forgets members that are away for long.
   void DropSilent();
+  // Tells members of the running generation who of those that they may link to has new addresses;
+  // of each at most every kAddressesEvery.
+  void TellAddresses();
 
   // ---- messages
   // False: it is malformed, or its connection is not open any more.

@@ -85,6 +85,11 @@ bool SwarmPlan::Linked(const Member& a, const Member& b) const {
   return shares(a) && shares(b);
 }
 
+// A check of outputs links the neighbours of a stage to those who hold it in other pipelines.
+bool SwarmPlan::MayLink(const Member& a, const Member& b) const {
+  return Linked(a, b) || (config_.spot_checks > 0 && std::abs(a.stage - b.stage) == 1);
+}
+
 bool SwarmPlan::SpareCouldReplace(const Member& member) const {
   std::vector<PlacementPeer> others = members_.Candidates();
   std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });

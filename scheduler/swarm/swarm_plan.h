@@ -62,6 +62,8 @@ class SwarmPlan {
   // Whether the plan has a link between two of its members: to the stage before or after, in the
   // stage group, or between stages that share tensors.
   bool Linked(const Member& a, const Member& b) const;
+  // The same, and those that a check of outputs may give two of its members.
+  bool MayLink(const Member& a, const Member& b) const;
 
   // Whether the members that are here without this one are enough for a plan.
   bool SpareCouldReplace(const Member& member) const;

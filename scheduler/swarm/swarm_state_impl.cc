@@ -103,6 +103,7 @@ void SwarmStateImpl::On(const AdminCommand& event) {
 
 void SwarmStateImpl::On(const Tick&) {
   membership_.DropSilent();
+  membership_.TellAddresses();
   uploads_.OnTick();
   newcomers_.Look();
   faults_.EndDoubtfulStep(steps_.times().seconds());
@@ -328,6 +329,7 @@ void SwarmStateImpl::SendPlan(bool in_place) {
   const control::v1::Plan common =
       CommonPlan(config_, history_.generation(), history_.step(), plan_.positions(), plan_.lans(),
                  plan_.shadows(), members_);
+  members_.AddressesPlanned();
   const ArtefactMap weights = artefacts_.Weights();
   for (const auto& [peer, member] : members_.all()) {
     if (!member.connected) continue;

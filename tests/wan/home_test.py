@@ -10,6 +10,8 @@ from homes import RELAY_PORT, HomesTest
 
 # From the invite that is pasted to the first micro-batch that counts.
 PASTE_TO_COUNT_S = 180
+# Of a link that nobody can dial; a wall lets those in whom the machine behind it dials.
+NOT_DIRECT = [{"relay"}, {"punched"}]
 # Lets nobody in who was not called.
 WALL = """table ip wall {
   chain own { type filter hook input priority filter; policy accept;
@@ -121,7 +123,7 @@ class HomeTest(HomesTest):
         self.join(swarm, "p0", public)
         self.join(swarm, "p1", home)
         swarm.wait_step(3, 60)
-        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.assertIn(self.paths(swarm, "p0"), NOT_DIRECT)
         public.run("nft", "delete", "table", "ip", "wall")
         wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
                  "the link goes directly")
@@ -143,7 +145,7 @@ class HomeTest(HomesTest):
         self.join(swarm, "p0", first, listen="[::]:0")
         self.join(swarm, "p1", second, listen="[::]:0")
         swarm.wait_step(3, 60)
-        self.assertEqual(self.paths(swarm, "p0"), {"relay"})
+        self.assertIn(self.paths(swarm, "p0"), NOT_DIRECT)
         first.run("nft", "delete", "table", "ip6", "wall")
         wait_for(lambda: self.paths(swarm, "p0") == self.paths(swarm, "p1") == {"direct"}, 90,
                  "the link goes directly")

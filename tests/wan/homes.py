@@ -43,8 +43,8 @@ class HomesTest(harness.SwarmTest):
         host = f"[{address}]" if ":" in address else address
         return f"{secret.read_text().strip()}@{host}:{RELAY_PORT}"
 
-    def swarm(self, organiser, relay, listen="0.0.0.0:8781", **options):
-        network = {"listen": listen, "advertise": [organiser.address], "relays": [relay]}
+    def swarm(self, organiser, *relays, listen="0.0.0.0:8781", **options):
+        network = {"listen": listen, "advertise": [organiser.address], "relays": list(relays)}
         swarm = self.stack.enter_context(Swarm(self.folder / "s", prefix=organiser.prefix,
                                                network=network, **options))
         swarm.start_scheduler()

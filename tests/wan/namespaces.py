@@ -352,6 +352,14 @@ class Home:
         machine.run("ip", "link", "set", "line", "up")
         machine.run("ip", "route", "add", "default", "via", f"192.168.{self.number}.1")
 
+    def take_in(self, machine, home):
+        """A machine of another home moves here, and gets another address."""
+        machine.run("ip", "link", "del", "line")
+        home.machines.remove(machine)
+        self.machines.append(machine)
+        machine.address = f"192.168.{self.number}.{len(self.machines) + 1}"
+        self.wire(machine)
+
     def reboot(self):
         """The router forgets all connections, and its machines keep theirs."""
         # A namespace ends some time after its name; its cables must be gone before new ones come.

@@ -56,6 +56,37 @@ TEST_F(StageHostTest, GoesOnInPlaceWithoutFetchingToTheSameWeights) {
   EXPECT_EQ(Step(3), third);
 }
 
+TEST_F(StageHostTest, NewAddressesOfOthersTakeThePlaceOfThePlans) {
+  control::v1::Plan plan = MakePlan(0);
+  const std::string other(32, 'b'), bad(32, 'c');
+  for (const std::string& peer : {other, bad}) {
+    plan.add_positions()->set_peer(peer);
+    plan.mutable_positions()->rbegin()->add_addresses("10.0.0.1:1");
+  }
+  control::v1::NewAddresses news;
+  const auto add = [&](const std::string& peer, const std::string& address) {
+    news.add_peers()->set_peer(peer);
+    news.mutable_peers()->rbegin()->add_addresses(address);
+  };
+  add(other, "10.0.0.2:2");
+  add(bad, std::string(301, 'a'));
+  add(std::string(32, 'd'), "10.0.0.3:3");
+  add("short", "10.0.0.3:3");
+  add(plan.positions(0).peer(), "10.0.0.4:4");
+  news.add_peers()->set_peer(other);  // without addresses
+  On([&] {
+    host_ = std::make_unique<StageHost>(resources_, &owner_, plan, plan.positions(0));
+    host_->OnNewAddresses(news);
+    const control::v1::Plan& now = host_->plan();
+    ASSERT_EQ(now.positions_size(), 3);
+    EXPECT_EQ(now.positions(0).SerializeAsString(), plan.positions(0).SerializeAsString());
+    ASSERT_EQ(now.positions(1).addresses_size(), 1);
+    EXPECT_EQ(now.positions(1).addresses(0), "10.0.0.2:2");
+    EXPECT_EQ(now.positions(2).addresses(0), "10.0.0.1:1");
+    host_.reset();
+  });
+}
+
 // A plan in place names no artefacts; what was fetched for the stage is needed again by a plan that
 // is not, and was deleted with the old checkpoints.
 TEST_F(StageHostTest, ACheckpointInPlaceLeavesTheDataFileThere) {

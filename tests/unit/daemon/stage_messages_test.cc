@@ -101,6 +101,20 @@ TEST(CheckPlanTest, NumbersBeyondAnyRunAreRefusedBeforeTheyAreUsed) {
   EXPECT_FALSE(CheckPlan(plan).ok());
 }
 
+TEST(CheckPlanTest, APeerHasAFewAddressesOfSomeLength) {
+  control::v1::Plan plan = PlanOfTwo();
+  auto* const addresses = plan.mutable_positions(1)->mutable_addresses();
+  for (int i = 0; i < 32; ++i) *addresses->Add() = std::string(300, 'a');
+  EXPECT_TRUE(CheckPlan(plan).ok());
+  addresses->at(31) += 'a';
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "too long";
+  addresses->at(31).clear();
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "empty";
+  addresses->at(31) = "a";
+  *addresses->Add() = "a";
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "too many";
+}
+
 TEST(CheckPlanTest, EveryStageOfEveryPipelineHasOnePlace) {
   control::v1::Plan plan = PlanOfTwo();
   plan.mutable_positions(1)->set_stage(0);

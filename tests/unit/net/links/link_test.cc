@@ -108,6 +108,28 @@ TEST_F(LinkTest, SeveralConnectionsCarryOneLink) {
   EXPECT_EQ(a_.closed_calls, 1);
 }
 
+TEST_F(LinkTest, NewAddressesAreDialledAndEndNoOpenLink) {
+  MakeHubs();
+  On([this] {
+    LinkTarget target = TargetOf(*hub_b_);
+    target.addresses = {"127.0.0.1:1"};
+    a_.link = hub_a_->hub->Dial(target, a_.Handlers());
+    target = TargetOf(*hub_a_);
+    target.addresses.clear();
+    b_.link = hub_b_->hub->Accept(target, b_.Handlers());
+    hub_a_->hub->UseAddresses(hub_a_->identity->id, {hub_b_->address()});  // of another peer
+    hub_a_->hub->UseAddresses(hub_b_->identity->id, {});                   // tells nothing
+    hub_a_->hub->UseAddresses(hub_b_->identity->id, {hub_b_->address()});
+  });
+  ASSERT_TRUE(Wait([this] { return a_.open && b_.open; }));
+  On([this] {
+    hub_a_->hub->UseAddresses(hub_b_->identity->id, {"127.0.0.1:1"});
+    ASSERT_TRUE(a_.link->Send(MakeFrame(FrameKind::kActivation, 1000)).ok());
+  });
+  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 1; }));
+  On([this] { EXPECT_FALSE(a_.closed || b_.closed); });
+}
+
 TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
   MakeHubs();
   Connect();

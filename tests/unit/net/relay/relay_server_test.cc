@@ -100,6 +100,7 @@ TEST_F(RelayTest, CarriesALinkBothWays) {
   StartRelay();
   LinkLimits limits;
   limits.connections_first = 2;  // a second stripe goes by the relay as well
+  limits.better_after = {};
   MakeHubs(limits);
   ASSERT_TRUE(Registered(2));
   Open({RelayText()}, {});

@@ -78,6 +78,11 @@ TEST(PeerMessageCheck, AHeartbeatIsBounded) {
               [](auto* m, auto n) { m->mutable_heartbeat()->set_status_json(string(n, ' ')); });
   ExpectLimit(kAddressCharactersMax, "mapped_address has 256",
               [](auto* m, auto n) { m->mutable_heartbeat()->set_mapped_address(string(n, 'x')); });
+  ExpectLimit(kAddressesMax, "addresses has 17", [](auto* m, auto n) {
+    for (std::uint64_t i = 0; i < n; ++i) m->mutable_heartbeat()->add_addresses("h");
+  });
+  ExpectLimit(kAddressCharactersMax, "address has 256",
+              [](auto* m, auto n) { m->mutable_heartbeat()->add_addresses(string(n, 'x')); });
   ExpectLimit(kNameCharactersMax, "state has 65",
               [](auto* m, auto n) { m->mutable_heartbeat()->set_state(string(n, 'x')); });
   constexpr std::uint64_t kPetabit = 1'000'000'000'000'000;

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "scheduler/config/swarm_limits.h"
 #include "unit/scheduler/swarm/swarm_parts.h"
 
@@ -98,6 +102,93 @@ TEST(Membership, OfAStatusOnlyWhatItMayHaveIsKept) {
   heartbeat.set_status_json("[1]");
   parts.membership.OnHeartbeat(member, heartbeat);
   EXPECT_EQ(parts.Take<Disconnect>().size(), 1u);
+}
+
+// Three stages of two pipelines, whose members train, and what these are told.
+struct Street : SwarmParts {
+  Street() : SwarmParts(3, 2) {
+    for (std::uint32_t number = 1; number <= 6; ++number) {
+      membership.OnConnected({number, SimPeerId(number), "10.0.0.1"});
+      membership.Admit(number, NewHello());
+    }
+    Train();
+    members.AddressesPlanned();
+    reaction.Take();
+  }
+  void Say(Member* member, const std::vector<std::string>& addresses,
+           const std::string& mapped = "") {
+    control::v1::Heartbeat heartbeat;
+    for (const std::string& address : addresses) heartbeat.add_addresses(address);
+    heartbeat.set_mapped_address(mapped);
+    membership.OnHeartbeat(member, heartbeat);
+  }
+  std::map<ConnectionId, control::v1::NewAddresses> Told() {
+    membership.TellAddresses();
+    std::map<ConnectionId, control::v1::NewAddresses> told;
+    for (const SendTo& sent : Take<SendTo>()) {
+      EXPECT_EQ(sent.message.new_addresses().generation(), history.generation());
+      EXPECT_TRUE(told.emplace(sent.connection, sent.message.new_addresses()).second);
+    }
+    return told;
+  }
+  static std::vector<std::string> Texts(const control::v1::Reachable& peer) {
+    return {peer.addresses().begin(), peer.addresses().end()};
+  }
+};
+
+TEST(Membership, NeighboursHearOfNewAddresses) {
+  Street parts;
+  EXPECT_TRUE(parts.Told().empty()) << "the plan had them";
+  Member* const changed = &parts.At(0, 1);
+  parts.Say(changed, {});
+  EXPECT_TRUE(parts.Told().empty()) << "it said nothing new";
+  parts.Say(changed, {"10.0.0.9", "192.0.2.1:7"}, "192.0.2.5:9");
+  auto told = parts.Told();
+  ASSERT_EQ(told.size(), 3u);  // before, behind and beside it
+  for (const Member* const other : {&parts.At(0, 0), &parts.At(0, 2), &parts.At(1, 1)}) {
+    ASSERT_EQ(told[other->connection].peers_size(), 1);
+    const control::v1::Reachable& peer = told[other->connection].peers(0);
+    EXPECT_EQ(peer.peer(), std::string(changed->peer.key.begin(), changed->peer.key.end()));
+    EXPECT_THAT(Street::Texts(peer),
+                testing::ElementsAre("10.0.0.9:1", "192.0.2.1:7", "10.0.0.1:1", "192.0.2.5:9"));
+  }
+  EXPECT_TRUE(parts.Told().empty()) << "once";
+}
+
+TEST(Membership, WhoseAddressesFlapIsNotToldAllTheTime) {
+  Street parts;
+  Member* const changed = &parts.At(0, 1);
+  parts.Say(changed, {"10.0.0.2"});
+  EXPECT_EQ(parts.Told().size(), 3u);
+  for (const char* const address : {"10.0.0.3", "10.0.0.4"}) {
+    parts.Say(changed, {address});
+    EXPECT_TRUE(parts.Told().empty());
+  }
+  parts.Wait(kAddressesEvery);
+  auto told = parts.Told();
+  ASSERT_EQ(told.size(), 3u);
+  EXPECT_THAT(Street::Texts(told[parts.At(0, 0).connection].peers(0)),
+              testing::ElementsAre("10.0.0.4:1", "10.0.0.1:1"));
+}
+
+TEST(Membership, NewAddressesOfSeveralComeInOneMessage) {
+  Street parts;
+  parts.Say(&parts.At(0, 0), {"10.0.0.2"});
+  parts.Say(&parts.At(0, 2), {"10.0.0.3"});
+  parts.At(1, 2).told_plan = false;  // it came back, and waits for the next plan
+  auto told = parts.Told();
+  EXPECT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[parts.At(0, 1).connection].peers_size(), 2);
+  EXPECT_EQ(told[parts.At(1, 0).connection].peers_size(), 1);
+}
+
+TEST(Membership, OutsideOfAGenerationThePlanTellsTheAddresses) {
+  Street parts;
+  parts.Say(&parts.At(0, 0), {"10.0.0.2"});
+  parts.membership.OnDisconnected({parts.At(1, 1).connection, "gone"});
+  EXPECT_FALSE(parts.lifecycle.active());
+  parts.reaction.Take();
+  EXPECT_TRUE(parts.Told().empty());
 }
 
 TEST(Membership, WhoIsKickedIsToldWhyAndLost) {

@@ -65,6 +65,18 @@ TEST(SwarmPlan, LinksGoAlongPipelinesAndWithinGroups) {
   EXPECT_TRUE(linked(0, 1, 1, 3));
 }
 
+TEST(SwarmPlan, ACheckOfOutputsMayLinkTheStagesBesideOfOtherPipelines) {
+  SwarmParts parts(3, 2);
+  parts.JoinAll(6);
+  parts.plan.Adopt(*parts.plan.Propose(parts.config.pipelines));
+  EXPECT_TRUE(parts.plan.MayLink(parts.At(0, 1), parts.At(0, 2)));
+  EXPECT_FALSE(parts.plan.MayLink(parts.At(0, 1), parts.At(1, 2)));
+  parts.config.spot_checks = 0.01;
+  EXPECT_TRUE(parts.plan.MayLink(parts.At(0, 1), parts.At(1, 2)));
+  EXPECT_FALSE(parts.plan.MayLink(parts.At(0, 0), parts.At(1, 2)));
+  EXPECT_FALSE(parts.plan.MayLink(parts.At(0, 1), parts.At(0, 1))) << "itself";
+}
+
 TEST(SwarmPlan, ASpareGetsAPositionThatIsGivenUp) {
   SwarmParts parts(2, 1);
   parts.JoinAll(2);
