@@ -272,7 +272,7 @@ std::vector<Key> TermRows() {
           "Most bytes sent and received in a month, like \"300GB/month\"; then it pauses; \"off\": "
           "any."),
       Term("exclusive", &C::exclusive,
-           "Programs of this user beside which it pauses, like \"steam, blender\"; \"off\": none."),
+           "Programs of any user beside which it pauses, like \"steam, blender\"; \"off\": none."),
       Term("on_battery", &C::on_battery, "On battery: pause or train."),
       Term("gpu_free", &C::gpu_free,
            "Pause while another program uses this peer's NVIDIA GPU, until that was free for so "

@@ -116,6 +116,9 @@ Allowed Decide(const TermSettings& settings, const TermObservations& seen, const
                               ": set for a time");
   }
   Allowed& allowed = d.allowed;
+  if (!settings.exclusive.empty() && !seen.hidden.empty()) {
+    allowed.rules.push_back("exclusive: " + seen.hidden);
+  }
   if (!allowed.trains()) allowed.rules.insert(allowed.rules.begin(), allowed.pause_text);
   if (allowed.budget_bytes > 0) {
     allowed.rules.push_back(

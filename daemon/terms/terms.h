@@ -24,6 +24,7 @@ std::string_view PauseRuleName(PauseRule rule);
 // What was seen of the machine.
 struct TermObservations {
   std::string program;  // of TermSettings::exclusive, that runs or ran just now; empty: none
+  std::string hidden;   // programs that cannot be seen, and why; empty: none
   bool on_battery = false;
   std::string gpu_user;  // another program that works on the GPU, or did just now; empty: none
   std::uint64_t month_bytes = 0;  // sent and received in this calendar month

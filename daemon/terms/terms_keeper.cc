@@ -48,7 +48,9 @@ void TermsKeeper::Begin(const std::string& gpu_user) {
   saved_at_ = counted_at_ = asked_at_ = control_->clock().Now();
   const TermSettings settings = owner_->Terms(now_ms());
   // Seen before anything begins: what would end at once had better not begin.
-  last_program_ = settings.exclusive.empty() ? "" : machine_->RunningOf(settings.exclusive);
+  const ProgramSight programs = machine_->Look(settings.exclusive);
+  last_program_ = programs.running;
+  observed_.hidden = programs.hidden;
   if (program_.Update(!last_program_.empty(), asked_at_)) observed_.program = last_program_;
   const bool on_battery = machine_->OnBattery();
   battery_.Update(on_battery, asked_at_ - kBatteryDelay);
@@ -129,21 +131,25 @@ void TermsKeeper::AskMachine() {
   std::vector<std::string> programs = owner_->Terms(now_ms()).exclusive;
   store_->Post("terms.look", [this, lives = lives_, machine = machine_, control = control_,
                               programs = std::move(programs)] {
-    const std::string program = programs.empty() ? "" : machine->RunningOf(programs);
+    const ProgramSight sight = machine->Look(programs);
     const bool on_battery = machine->OnBattery();
-    control->Post("terms.seen", [this, lives, program, on_battery] {
-      if (*lives) OnAnswer(program, on_battery);
+    control->Post("terms.seen", [this, lives, sight, on_battery] {
+      if (*lives) OnAnswer(sight, on_battery);
     });
   });
 }
 
-void TermsKeeper::OnAnswer(const std::string& program, bool on_battery) {
+void TermsKeeper::OnAnswer(const ProgramSight& programs, bool on_battery) {
   asks_ = false;
   const TimePoint now = control_->clock().Now();
-  if (!program.empty()) last_program_ = program;
-  const std::string counts = program_.Update(!program.empty(), now) ? last_program_ : "";
+  if (!programs.running.empty()) last_program_ = programs.running;
+  const std::string counts = program_.Update(!programs.running.empty(), now) ? last_program_ : "";
   const bool battery = battery_.Update(on_battery, now);
-  if (counts == observed_.program && battery == observed_.on_battery) return;
+  if (counts == observed_.program && battery == observed_.on_battery &&
+      programs.hidden == observed_.hidden) {
+    return;
+  }
+  observed_.hidden = programs.hidden;
   observed_.program = counts;
   observed_.on_battery = battery;
   Decide();

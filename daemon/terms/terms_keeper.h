@@ -67,7 +67,7 @@ class TermsKeeper {
   void Look();
   void SaveSometimes();
   void AskMachine();
-  void OnAnswer(const std::string& program, bool on_battery);
+  void OnAnswer(const ProgramSight& programs, bool on_battery);
   std::string GpuUserThatCounts(const std::string& program, TimePoint now);
   bool BudgetRunsOut(UnixSeconds now) const;
   void NoticeSleep();

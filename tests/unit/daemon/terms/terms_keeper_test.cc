@@ -120,6 +120,20 @@ TEST_F(TermsKeeperTest, AProgramPausesSoonAndItsEndResumesLater) {
   EXPECT_TRUE(trains());
 }
 
+TEST_F(TermsKeeperTest, ProgramsThatCannotBeSeenAreNamedWhileARuleIsAboutPrograms) {
+  machine_.hidden = "programs of other users are hidden";
+  Start();
+  EXPECT_THAT(keeper_->allowed().rules, testing::IsEmpty());
+  Set({{"exclusive", "steam"}});
+  const auto said = testing::ElementsAre("exclusive: programs of other users are hidden");
+  EXPECT_THAT(keeper_->allowed().rules, said);
+  Start();
+  EXPECT_THAT(keeper_->allowed().rules, said);
+  machine_.hidden.clear();
+  Pass(seconds(6));
+  EXPECT_THAT(keeper_->allowed().rules, testing::IsEmpty());
+}
+
 TEST_F(TermsKeeperTest, AProgramOnTheGpuPausesOnceItStaysAndItsEndResumesLater) {
   config_.gpu_free = "3m";
   Start();
