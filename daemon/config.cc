@@ -385,6 +385,11 @@ Status CheckValues(const DaemonConfig& config) {
 
 }  // namespace
 
+std::string SizeText(std::uint64_t bytes) {
+  const std::string quoted = WithUnit(bytes, kSizeUnits, "B");
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 Status ParseConfig(std::string_view text, const std::string& name, DaemonConfig* config) {
   toml::table root;
   if (TomlKeysNestDeeper(text, kTomlKeyPartsMax)) {

@@ -110,6 +110,7 @@ Allowed Decide(const TermSettings& settings, const TermObservations& seen, const
   LookAtMachine(&d);
   LookAtCaps(&d);
   d.allowed.gpu_watts = settings.gpu_watts;
+  d.allowed.device_memory_bytes = settings.device_memory_bytes;
   for (const TimedTerm& term : settings.timed) {
     d.Changes(term.until);
     d.allowed.rules.push_back(term.key + "=" + term.value + d.Until(term.until) +

@@ -157,6 +157,37 @@ class TermsTest(harness.SwarmTest):
                      "m has its own quota again")
             swarm.stop()
 
+    def test_less_device_memory_holds_at_once_or_after_a_handover(self):
+        with self.swarm() as swarm:
+            swarm.start()
+            before = swarm.wait_step(4)
+            self.shoal(swarm, "set", "device_memory=1GiB")
+            wait_for(lambda: "device_memory 1.00 GiB" in swarm.peer_status("p1")["terms"]["rules"],
+                     20, "the bound is said")
+            after = swarm.wait_step(before["step"] + 3)
+            self.assertEqual(after["generation"], before["generation"])
+            wrong = run("shoal", "set", "device_memory=1000TiB", "--dir",
+                        swarm.peer_folder("p1"), check=False)
+            self.assertIn("but the machine has", wrong.stderr)
+
+            self.assertGreater(swarm.peer_status("p1")["memory"]["stateBytes"], 100_000)
+            self.assertIn("handed over", self.shoal(swarm, "set", "device_memory=100000B"))
+            held = swarm.wait_run(lambda r: r["state"] == "paused" and "97.7 KiB" in r["reason"],
+                                  40, "p1 offers less")
+            self.assertEqual(held["checkpointStep"], held["step"])
+            self.assertGreaterEqual(held["step"], after["step"])
+            self.wait_reason(swarm, "none", "waiting")
+            swarm.peers["p1"].signal(15)
+            self.assertEqual(swarm.peers["p1"].wait(30), 0)
+            swarm.start_peer("p1")  # it still knows
+            wait_for(lambda: (swarm.peer_status("p1", check=False) or {}).get("state") == "waiting",
+                     30, "p1 is back")
+            self.assertIn("device_memory 97.7 KiB", swarm.peer_status("p1")["terms"]["rules"])
+            self.shoal(swarm, "set", "device_memory=default")
+            self.wait_reason(swarm, "none", "training")
+            swarm.wait_step(held["step"] + 2)
+            swarm.stop()
+
     def test_finish_hands_over_and_stays_a_member(self):
         with self.swarm() as swarm:
             swarm.start()
