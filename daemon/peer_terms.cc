@@ -133,9 +133,10 @@ void PeerNode::LookForNetwork() {
 void PeerNode::KeepDisk(std::uint64_t bytes_max) {
   SHOAL_ASSERT_ON(*control_);
   disk_->LookForSpace();
-  if (!disk_->Due(bytes_max)) return;
+  if (!disk_->Due(bytes_max, !stage_)) return;
   DiskOrder order;
   order.bytes_max = bytes_max;
+  order.idle = !stage_;
   order.space =
       config_.store_space == "tight" ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault;
   if (const auto run = RunId::FromHex(run_id_); run.ok()) order.run = *run;

@@ -14,9 +14,9 @@ from swarm import Swarm
 
 class TermsTest(harness.SwarmTest):
 
-    def swarm(self):
+    def swarm(self, **run):
         return Swarm(self.folder / "s", stages=2, steps=10_000, micro_batches=2,
-                     checkpoint_every=1000)
+                     checkpoint_every=1000, **run)
 
     def shoal(self, swarm, *words):
         return run("shoal", *words, "--dir", swarm.peer_folder("p1")).stdout
@@ -155,6 +155,22 @@ class TermsTest(harness.SwarmTest):
             self.shoal(swarm, "set", "disk=off")
             wait_for(lambda: swarm.peer_status("p1")["deltaStore"]["limit"] > 1 << 30, 20,
                      "m has its own quota again")
+            swarm.stop()
+
+    def test_a_disk_quota_shrinks_m_of_a_paused_peer(self):
+        with self.swarm(forward="aqsgd:bits=4") as swarm:
+            swarm.start()
+            swarm.wait_step(3)
+            self.shoal(swarm, "pause")
+            self.wait_reason(swarm, "user")
+            self.assertGreater(swarm.peer_status("p1")["deltaStore"]["records"], 0)
+            held = swarm.status()["run"]["step"]
+            self.shoal(swarm, "set", "disk=1MiB")  # less than the weights alone
+            wait_for(lambda: swarm.peer_status("p1")["deltaStore"]["records"] == 0, 20, "m is gone")
+            self.shoal(swarm, "set", "disk=off")
+            self.shoal(swarm, "resume")
+            swarm.wait_step(held + 3)
+            self.assertEqual(swarm.status()["consistency"]["mMismatches"], 0)
             swarm.stop()
 
     def test_less_device_memory_holds_at_once_or_after_a_handover(self):
