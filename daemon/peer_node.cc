@@ -20,6 +20,8 @@ constexpr int kHelloAddressesMax = 16;  // a scheduler refuses more
 constexpr std::size_t kLossesKept = 2000;
 // A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
+// Of a peer whose transfer budget is used up.
+constexpr Duration kSpentStatusInterval = std::chrono::minutes(10);
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
 constexpr const char* kShrinking =
     "handing its stage, which takes more than device_memory, over as soon as the run has saved a "
@@ -234,7 +236,8 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   if (stage_) heartbeat->set_generation(stage_->plan().generation());
   heartbeat->set_state(std::string(PeerStateName(state_)));
   const TimePoint now = control_->clock().Now();
-  if (now - status_told_ >= kStatusInterval) {
+  const bool spent = ruled_ && terms_->allowed().pause == PauseRule::kBudget;
+  if (now - status_told_ >= (spent ? kSpentStatusInterval : kStatusInterval)) {
     StatusSnapshot snapshot = ForOthers(Snapshot());
     heartbeat->set_status_json(StatusJson(snapshot));
     status_told_ = now;

@@ -173,6 +173,7 @@ class PeerNode : private SchedulerConnection::Owner,
   }
   Usage Measured() const override;
   bool Trains() const override;
+  std::uint64_t HandoverBytes() const override;
   void OnGpuUser(const std::string& program) override;
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;

@@ -29,6 +29,12 @@ bool PeerNode::Trains() const {
   return state_ == PeerState::kTraining;
 }
 
+// Others of its stage may share the upload; it has no gradients.
+std::uint64_t PeerNode::HandoverBytes() const {
+  SHOAL_ASSERT_ON(*control_);
+  return stage_ && state_ == PeerState::kTraining ? stage_->budget().state_bytes : 0;
+}
+
 void PeerNode::OnGpuUser(const std::string& program) {
   SHOAL_ASSERT_ON(*control_);
   terms_->OnGpuUser(program);
@@ -105,6 +111,10 @@ void PeerNode::OnSecond(std::int64_t now_ms) {
   gpu_->Look(terms.gpu_free.has_value());
   KeepDisk(terms.disk_bytes);
   TellMemory();
+  if (handover_ == Handover::kPause && ruled_ && !paused_ && terms_->BudgetSpent()) {
+    SHOAL_LOG(kWarning, "daemon", "handover.gave_up", {"reason", "the transfer budget is used up"});
+    FinishHandover();
+  }
   if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;
   SHOAL_LOG(kInfo, "daemon", "pause.ends", {"reason", "its time is over"});
   (void)Resume();

@@ -47,9 +47,11 @@ void LookAtBudget(Decision* d) {
   allowed.budget_used_bytes = d->seen.month_bytes;
   allowed.budget_resets = d->calendar.NextMonth(d->calendar.At(d->now));
   d->Changes(allowed.budget_resets);
-  if (allowed.budget_used_bytes < allowed.budget_bytes) return;
+  if (allowed.budget_used_bytes + d->seen.reserve_bytes < allowed.budget_bytes) return;
+  const bool all = allowed.budget_used_bytes >= allowed.budget_bytes;
   Pause(PauseRule::kBudget, allowed.budget_resets,
-        "the transfer budget of the month is used up (" +
+        std::string("the transfer budget of the month is used up") +
+            (all ? " (" : ", but for handing the stage over (") +
             BudgetText(allowed.budget_used_bytes, allowed.budget_bytes) + ")",
         d);
 }

@@ -28,6 +28,7 @@ struct TermObservations {
   bool on_battery = false;
   std::string gpu_user;  // another program that works on the GPU, or did just now; empty: none
   std::uint64_t month_bytes = 0;    // sent and received in this calendar month
+  std::uint64_t reserve_bytes = 0;  // of the budget, for handing the stage over
 };
 
 struct Allowed {

@@ -204,6 +204,29 @@ class TermsTest(harness.SwarmTest):
             swarm.wait_step(held["step"] + 2)
             swarm.stop()
 
+    def test_a_budget_is_not_overshot_by_the_handover(self):
+        with self.swarm() as swarm:
+            swarm.start()
+            swarm.wait_step(6)
+
+            def counted():
+                usage = swarm.peer_status("p1")["usage"]
+                used = usage["sentBytes"] + usage["receivedBytes"]
+                return used if used > 200_000 else None
+            used = wait_for(counted, 20, "bytes are counted")
+            stage = swarm.peer_status("p1")["memory"]["stateBytes"]
+            self.shoal(swarm, "set", f"budget={(2 * stage + 4 * used) // 1000}kB/month")
+            status = self.wait_reason(swarm, "budget")
+            self.assertIn("but for handing the stage over", status["stateReasons"][0])
+            held = swarm.wait_state("paused")
+            self.assertEqual(held["checkpointStep"], held["step"])
+            budget = swarm.peer_status("p1")["budget"]
+            self.assertLessEqual(budget["usedBytes"], budget["limitBytes"])
+            self.shoal(swarm, "set", "budget=off")
+            self.wait_reason(swarm, "none", "training")
+            swarm.wait_step(held["step"] + 2)
+            swarm.stop()
+
     def test_finish_hands_over_and_stays_a_member(self):
         with self.swarm() as swarm:
             swarm.start()
