@@ -272,7 +272,7 @@ std::vector<Key> TermRows() {
           "Most bytes sent and received in a month, like \"300GB/month\"; then it pauses; \"off\": "
           "any."),
       Term("exclusive", &C::exclusive,
-           "Programs of this user beside which it pauses, like \"steam, blender\"; \"off\": none."),
+           "Programs of any user beside which it pauses, like \"steam, blender\"; \"off\": none."),
       Term("on_battery", &C::on_battery, "On battery: pause or train."),
       Term("gpu_free", &C::gpu_free,
            "Pause while another program uses this peer's NVIDIA GPU, until that was free for so "
@@ -384,6 +384,11 @@ Status CheckValues(const DaemonConfig& config) {
 }
 
 }  // namespace
+
+std::string SizeText(std::uint64_t bytes) {
+  const std::string quoted = WithUnit(bytes, kSizeUnits, "B");
+  return quoted.substr(1, quoted.size() - 2);
+}
 
 Status ParseConfig(std::string_view text, const std::string& name, DaemonConfig* config) {
   toml::table root;

@@ -70,6 +70,9 @@ Status ParseConfig(std::string_view toml, const std::string& name, DaemonConfig*
 // defaults.
 std::string FormatConfig(const DaemonConfig& config);
 
+// "6GiB": exact, as ParseBytes reads it.
+std::string SizeText(std::uint64_t bytes);
+
 // What every setting means, a line each: "limits.activations: Most memory ...".
 std::string DescribeSettings();
 

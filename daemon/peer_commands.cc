@@ -182,7 +182,9 @@ void PeerNode::FinishHandover() {
   if (invite_text_.empty()) return;
   // A new hello tells the scheduler. Posted: this may be a callback of the connection.
   EndStage();
-  ChangeState(PeerState::kJoining, rests() ? "pausing" : "resuming");
+  const char* const why =
+      how == Handover::kShrink ? "telling how much memory a stage may take" : "resuming";
+  ChangeState(PeerState::kJoining, rests() ? "pausing" : why);
   control_->Post("daemon.pause", [this] {
     if (state_ == PeerState::kJoining) connection_->Open(invite_);
   });

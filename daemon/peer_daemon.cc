@@ -44,16 +44,28 @@ auto RunOn(Executor* executor, Task task) {
   return future.get();
 }
 
-// That a stage may use at most; 0: unknown. Bounds what it takes.
-Result<std::uint64_t> LimitStageMemory(const DaemonConfig& config,
-                                       const model::TorchDevice& device) {
-  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
-                         model::LimitDeviceMemory(device, config.device_memory_bytes));
-  const std::uint64_t bytes = limit == 0 ? MachineMemoryBytes() : limit;
-  SHOAL_LOG(kInfo, "daemon", "device", {"name", device.name}, {"memory", FormatBytes(bytes)},
-            {"bounded", limit > 0 ? "yes" : "no"});
-  return bytes;
-}
+class TorchPool final : public StagePool {
+ public:
+  explicit TorchPool(model::TorchDevice device) : device_(std::move(device)) {}
+
+  Status Check(std::uint64_t asked_bytes) const override {
+    if (asked_bytes == 0) return Status::Ok();
+    return model::DeviceMemoryLimit(device_, 0, MachineMemoryBytes(), asked_bytes).status();
+  }
+  Result<std::uint64_t> Bound(std::uint64_t asked_bytes) override {
+    SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
+                           model::LimitDeviceMemory(device_, asked_bytes));
+    const std::uint64_t bytes = limit == 0 ? MachineMemoryBytes() : limit;
+    SHOAL_LOG(kInfo, "daemon", "device", {"name", device_.name}, {"memory", FormatBytes(bytes)},
+              {"bounded", limit > 0 ? "yes" : "no"});
+    return bytes;
+  }
+  std::uint64_t PeakBytes() const override { return model::DevicePeakBytes(device_); }
+  void ForgetPeak() override { model::ForgetDevicePeak(device_); }
+
+ private:
+  const model::TorchDevice device_;
+};
 
 // A missing file is an empty ledger.
 Result<UsageLedger> ReadLedger(const std::string& path) {
@@ -72,13 +84,13 @@ Result<UsageLedger> ReadLedger(const std::string& path) {
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config, NewStage new_stage,
                                                      std::function<void(Status)> on_stop) {
   SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
-  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t memory_bytes, LimitStageMemory(config, device));
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config));
   SettingsOverlay overlay;
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork(&overlay));
+  SHOAL_RETURN_IF_ERROR(daemon->OpenMemory(device, overlay));
   daemon->OpenGpu(model::BusIdOf(device), overlay);
-  daemon->MakeNode(memory_bytes, std::move(overlay), std::move(new_stage), std::move(on_stop));
+  daemon->MakeNode(std::move(overlay), std::move(new_stage), std::move(on_stop));
   SHOAL_RETURN_IF_ERROR(daemon->OpenDoors());
   SHOAL_RETURN_IF_ERROR(RunOn(daemon->control_.get(), [&daemon] {
     daemon->node_->Begin();
@@ -157,11 +169,25 @@ Status PeerDaemon::OpenNetwork(SettingsOverlay* overlay) {
   return Status::Ok();
 }
 
-void PeerDaemon::MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay, NewStage new_stage,
+Status PeerDaemon::OpenMemory(const model::TorchDevice& device, const SettingsOverlay& overlay) {
+  memory_ = std::make_unique<TorchPool>(device);
+  memory_asked_ = TermsInForce(config_, overlay, machine_.UnixMs()).device_memory_bytes;
+  const Result<std::uint64_t> bytes = memory_->Bound(memory_asked_);
+  if (!bytes.ok() && memory_asked_ != config_.device_memory_bytes) {
+    return bytes.status().WithContext(
+        "an earlier `shoal set device_memory=...` holds; start shoald with --device-memory SIZE");
+  }
+  SHOAL_ASSIGN_OR_RETURN(memory_bytes_, bytes);
+  return Status::Ok();
+}
+
+void PeerDaemon::MakeNode(SettingsOverlay overlay, NewStage new_stage,
                           std::function<void(Status)> on_stop) {
   PeerParts parts;
   parts.config = &config_;
-  parts.memory_bytes = memory_bytes;
+  parts.memory = memory_.get();
+  parts.memory_asked = memory_asked_;
+  parts.memory_bytes = memory_bytes_;
   parts.identity = identity_;
   parts.control = control_.get();
   parts.compute = compute_.get();

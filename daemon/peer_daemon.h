@@ -16,6 +16,7 @@
 #include "daemon/peer_node.h"
 #include "daemon/settings_overlay.h"
 #include "daemon/terms/machine.h"
+#include "daemon/terms/stage_memory.h"
 #include "daemon/terms/usage_ledger.h"
 #include "net/control/local_control.h"
 #include "net/http/http_server.h"
@@ -25,6 +26,10 @@
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
 #include "storage/history/usage_history.h"
+
+namespace shoal::model {
+struct TorchDevice;
+}
 
 namespace shoal::daemon {
 
@@ -53,7 +58,8 @@ class PeerDaemon {
   Status OpenStores(SettingsOverlay* overlay);
   void OpenGpu(const std::string& bus_id, const SettingsOverlay& overlay);
   Status OpenNetwork(SettingsOverlay* overlay);
-  void MakeNode(std::uint64_t memory_bytes, SettingsOverlay overlay, NewStage new_stage,
+  Status OpenMemory(const model::TorchDevice& device, const SettingsOverlay& overlay);
+  void MakeNode(SettingsOverlay overlay, NewStage new_stage,
                 std::function<void(Status)> on_stop);
   Status OpenDoors();
   Status OpenPage();
@@ -71,7 +77,9 @@ class PeerDaemon {
   std::shared_ptr<net::RateLimiter> upload_;
   std::shared_ptr<net::RateLimiter> download_;
 
-  // Destroyed in reverse order: doors, network, stores, threads, node.
+  // Destroyed in reverse order: doors, network, stores, threads, node, memory.
+  std::unique_ptr<StagePool> memory_;
+  std::uint64_t memory_asked_ = 0, memory_bytes_ = 0;  // at the start
   std::unique_ptr<PeerNode> node_;
   std::unique_ptr<Executor> control_;
   std::unique_ptr<Executor> compute_;

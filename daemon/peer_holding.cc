@@ -91,6 +91,13 @@ void PeerNode::OnGoOn() {
   stage_->TellAgain();
 }
 
+void PeerNode::OnLinkTrouble(const std::string& text) {
+  SHOAL_ASSERT_ON(*control_);
+  link_trouble_ = text;
+  // It went on alone, and there is nobody who could leave the other out.
+  if (state_ == PeerState::kJoining) HoldStage();
+}
+
 // The stage stays in memory until the next plan, or the scheduler says that nobody needs it. One
 // that says nothing does not keep it for good.
 void PeerNode::HoldStage() {

@@ -136,6 +136,10 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
   SHOAL_ASSERT_ON(*control_);
   SHOAL_ASSIGN_OR_RETURN(const SettingsOverlay next,
                          WithSettings(overlay_, arguments, terms_->now_ms()));
+  if (arguments.contains("device_memory")) {
+    const TermSettings terms = TermsInForce(config_, next, terms_->now_ms());
+    SHOAL_RETURN_IF_ERROR(memory_->Check(terms.device_memory_bytes));
+  }
   const Status saved = WriteOverlay(config_.directory + "/overlay.json", next);
   if (!saved.ok()) {
     return saved.WithContext("nothing was changed (" + CapsText() +
@@ -150,6 +154,9 @@ Result<net::CommandResult> PeerNode::Set(const std::map<std::string, std::string
     if (!shown) text += "; " + key + "=" + value;
   }
   for (const std::string& rule : terms_->allowed().rules) text += "\n" + rule;
+  if (arguments.contains("device_memory") && stage_) {
+    text += "\na stage that takes more is handed over first: `shoal status` shows it";
+  }
   if (arguments.contains("gpu_power") || arguments.contains("gpu_free")) {
     const bool users = Terms(terms_->now_ms()).gpu_free.has_value();
     for (const std::string& said : gpu_->Texts(users)) text += "\n" + said;

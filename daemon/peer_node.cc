@@ -17,7 +17,12 @@ namespace {
 constexpr std::size_t kLossesKept = 2000;
 // A status has more bytes than the rest of a heartbeat; a little less than two heartbeats.
 constexpr Duration kStatusInterval = std::chrono::milliseconds(1800);
+// Of a peer whose transfer budget is used up.
+constexpr Duration kSpentStatusInterval = std::chrono::minutes(10);
 constexpr const char* kPausing = "pausing as soon as the run has saved a checkpoint";
+constexpr const char* kShrinking =
+    "handing its stage, which takes more than device_memory, over as soon as the run has saved a "
+    "checkpoint";
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
 constexpr const char* kFinishing =
     "stopping as soon as the run has saved a checkpoint; it stays a member";
@@ -57,7 +62,6 @@ std::vector<std::string> RelaysOf(const net::Invite& invite) {
 PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
     : config_(*parts.config),
       on_stop_(std::move(on_stop)),
-      memory_bytes_(parts.memory_bytes),
       identity_(std::move(parts.identity)),
       control_(parts.control),
       compute_(parts.compute),
@@ -87,6 +91,9 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       control_, store_, KeptStores{config_.directory, content_, delta_store_, checkpoints_});
   GpuWatch::Owner* const gpu_owner = this;
   gpu_ = std::make_unique<GpuWatch>(control_, std::move(parts.gpu), parts.machine, gpu_owner);
+  StageMemory::Owner* const memory_owner = this;
+  memory_ = std::make_unique<StageMemory>(control_, compute_, parts.memory, parts.memory_asked,
+                                          parts.memory_bytes, memory_owner);
 }
 
 PeerNode::~PeerNode() = default;
@@ -115,6 +122,7 @@ void PeerNode::Close() {
   SHOAL_ASSERT_ON(*control_);
   terms_->Close();
   gpu_.reset();  // what it sees later has nobody to tell
+  memory_.reset();
   disk_.reset();
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
@@ -137,6 +145,12 @@ void PeerNode::ChangeState(PeerState state, const std::string& reason) {
 
 // ---- connection ----
 
+// Which steps the stage holds.
+bool PeerNode::ReadyForHello() const {
+  SHOAL_ASSERT_ON(*control_);
+  return !stage_ || (!stage_->settling() && (!stage_->goes_on() || stage_->in_progress()));
+}
+
 control::v1::PeerMessage PeerNode::MakeHello() {
   SHOAL_ASSERT_ON(*control_);
   control::v1::PeerMessage message;
@@ -147,7 +161,8 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_listen_port(hub_->port());
   for (const std::string& address : network_.Tell(RelaysOf(invite_))) hello->add_addresses(address);
   hello->set_device(config_.device);
-  hello->set_memory_bytes(memory_bytes_);
+  memory_told_ = memory_->bytes();
+  hello->set_memory_bytes(memory_told_);
   hello->set_paused(rests());
   const bool holds = stage_ && (stage_->held() || stage_->in_progress());
   if (holds && !stage_->shadow() && !stage_->prepares()) AddHeld(hello->mutable_held());
@@ -217,7 +232,8 @@ void PeerNode::SendHeartbeat(std::uint64_t round) {
   if (stage_) heartbeat->set_generation(stage_->plan().generation());
   heartbeat->set_state(std::string(PeerStateName(state_)));
   const TimePoint now = control_->clock().Now();
-  if (now - status_told_ >= kStatusInterval) {
+  const bool spent = ruled_ && terms_->allowed().pause == PauseRule::kBudget;
+  if (now - status_told_ >= (spent ? kSpentStatusInterval : kStatusInterval)) {
     StatusSnapshot snapshot = ForOthers(Snapshot());
     heartbeat->set_status_json(StatusJson(snapshot));
     status_told_ = now;
@@ -347,6 +363,7 @@ void PeerNode::EndStage() {
   if (!stage_) return;
   AddRunner(stage_->stats(), stage_->link_stats(), &past_);
   stage_.reset();
+  memory_->OnStageEnds();
   hub_->Admit({});
   samples_per_second_ = 0;
 }
@@ -432,6 +449,7 @@ StatusSnapshot PeerNode::Snapshot() const {
   s.state_reasons = reasons_;
   if (handover_ != Handover::kNone) {
     s.state_reasons.push_back(handover_ == Handover::kPause    ? kPausing
+                              : handover_ == Handover::kShrink ? kShrinking
                               : handover_ == Handover::kFinish ? kFinishing
                                                                : kLeaving);
   }

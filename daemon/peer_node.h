@@ -27,6 +27,7 @@
 #include "daemon/status_snapshot.h"
 #include "daemon/terms/machine.h"
 #include "daemon/terms/own_network.h"
+#include "daemon/terms/stage_memory.h"
 #include "daemon/terms/terms_keeper.h"
 #include "net/control/local_control.h"
 #include "net/identity/identity.h"
@@ -42,6 +43,8 @@ namespace shoal::daemon {
 // What a PeerNode stands on. All that is pointed to outlives it.
 struct PeerParts {
   const DaemonConfig* config = nullptr;
+  StagePool* memory = nullptr;     // without one no stage is bounded
+  std::uint64_t memory_asked = 0;  // bounded at the start; 0: what there is
   std::uint64_t memory_bytes = 0;  // that a stage may use; 0: unknown
   std::shared_ptr<const net::Identity> identity;
   Executor* control = nullptr;
@@ -67,7 +70,8 @@ struct PeerParts {
 class PeerNode : private SchedulerConnection::Owner,
                  private StageHost::Owner,
                  private TermsKeeper::Owner,
-                 private GpuWatch::Owner {
+                 private GpuWatch::Owner,
+                 private StageMemory::Owner {
  public:
   // `on_stop` is called when the peer wants to end: by command, or refused by the scheduler (not
   // OK). Thread: any.
@@ -101,15 +105,11 @@ class PeerNode : private SchedulerConnection::Owner,
 
  private:
   // What happens once the run has saved the steps that this peer took part in.
-  enum class Handover : std::uint8_t { kNone, kPause, kLeave, kFinish, kStop };
+  enum class Handover : std::uint8_t { kNone, kPause, kShrink, kLeave, kFinish, kStop };
 
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
-  // Which steps the stage holds.
-  bool ReadyForHello() const override {
-    SHOAL_ASSERT_ON(*control_);
-    return !stage_ || (!stage_->settling() && (!stage_->goes_on() || stage_->in_progress()));
-  }
+  bool ReadyForHello() const override;
   void OnWelcome(const control::v1::Welcome& welcome) override;
   void OnSchedulerMessage(const control::v1::SchedulerMessage& message) override;
   void OnConnectionLost(const Status& status, Duration retry_in) override;
@@ -125,12 +125,7 @@ class PeerNode : private SchedulerConnection::Owner,
     connection_->Tell(std::move(message));
   }
   void OnStageState(PeerState state, const std::string& reason) override;
-  void OnLinkTrouble(const std::string& text) override {
-    SHOAL_ASSERT_ON(*control_);
-    link_trouble_ = text;
-    // It went on alone, and there is nobody who could leave the other out.
-    if (state_ == PeerState::kJoining) HoldStage();
-  }
+  void OnLinkTrouble(const std::string& text) override;
   void OnStageHangs(const std::string& what) override;
 
   void AwaitEndOfHang();
@@ -174,17 +169,21 @@ class PeerNode : private SchedulerConnection::Owner,
   void ForgetInvite();  // in the overlay, which the caller saves, and the file
   std::string CapsText() const;
 
-  // ---- peer_terms.cc: TermsKeeper::Owner and GpuWatch::Owner, and what follows ----
+  // ---- peer_terms.cc: owner of TermsKeeper, GpuWatch and StageMemory, and what follows ----
   TermSettings Terms(std::int64_t now_ms) const override {
     SHOAL_ASSERT_ON(*control_);
     return TermsInForce(config_, overlay_, now_ms);
   }
   Usage Measured() const override;
   bool Trains() const override;
+  std::uint64_t HandoverBytes() const override;
   void OnGpuUser(const std::string& program) override;
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;
   void OnSlept(Duration slept) override;
+  void OnStageTooLarge(std::uint64_t limit_bytes) override;
+  std::optional<std::uint64_t> StageBytes() const;
+  void TellMemory();
   void LookForNetwork();
   void KeepDisk(std::uint64_t bytes_max);
   void RestByRule();
@@ -195,7 +194,6 @@ class PeerNode : private SchedulerConnection::Owner,
 
   const DaemonConfig& config_;
   const std::function<void(Status)> on_stop_;
-  const std::uint64_t memory_bytes_;  // that a stage may use; 0: unknown
   const std::shared_ptr<const net::Identity> identity_;
   Executor* const control_;
   Executor* const compute_;
@@ -212,6 +210,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::unique_ptr<TermsKeeper> terms_;
   std::unique_ptr<storage::HistoryKeeper> history_;
   std::unique_ptr<GpuWatch> gpu_;
+  std::unique_ptr<StageMemory> memory_;
   std::unique_ptr<DiskKeeper> disk_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
@@ -232,6 +231,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::string hang_;                     // what of this machine hangs; empty: nothing
   QuarantineNotice quarantine_;
   Handover handover_ = Handover::kNone;
+  std::uint64_t memory_told_ = 0;      // by the last hello
   std::function<void()> handed_over_;  // of kStop
   std::string run_id_, run_name_;
   Timeouts timeouts_ = TimeoutsOf(kPeerTimeoutDefault);

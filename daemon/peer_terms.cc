@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/units.h"
 #include "daemon/peer_node.h"
 #include "net/base/local_addresses.h"
 
@@ -29,6 +30,12 @@ bool PeerNode::Trains() const {
   return state_ == PeerState::kTraining;
 }
 
+// Others of its stage may share the upload; it has no gradients.
+std::uint64_t PeerNode::HandoverBytes() const {
+  SHOAL_ASSERT_ON(*control_);
+  return stage_ && state_ == PeerState::kTraining ? stage_->budget().state_bytes : 0;
+}
+
 void PeerNode::OnGpuUser(const std::string& program) {
   SHOAL_ASSERT_ON(*control_);
   terms_->OnGpuUser(program);
@@ -39,6 +46,7 @@ void PeerNode::OnTerms() {
   const Allowed& allowed = terms_->allowed();
   hub_->SetCaps(allowed.upload, allowed.download);
   gpu_->LimitPower(allowed.gpu_watts);
+  memory_->Allow(allowed.device_memory_bytes, StageBytes());
   const bool rested = rests();
   ruled_ = !allowed.trains();
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
@@ -52,6 +60,35 @@ void PeerNode::RestByRule() {
   if (handover_ != Handover::kNone) return;
   if (BeginHandover(Handover::kPause, "its owner's terms pause it")) return;
   handover_ = Handover::kPause;
+  FinishHandover();
+}
+
+// Least that the stage takes of its device.
+std::optional<std::uint64_t> PeerNode::StageBytes() const {
+  SHOAL_ASSERT_ON(*control_);
+  if (!stage_) return std::nullopt;
+  if (stage_->prepares() || state_ == PeerState::kSyncing) return kStageIsMade;
+  const StageBudget budget = stage_->budget();
+  return budget.state_bytes + budget.micro_batch_bytes;
+}
+
+// As a pause, but its next hello asks for a stage that takes less.
+void PeerNode::OnStageTooLarge(std::uint64_t limit_bytes) {
+  SHOAL_ASSERT_ON(*control_);
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;
+  if (handover_ != Handover::kNone) return;  // it goes already
+  const std::string reason = "its owner limits its memory to " + FormatBytes(limit_bytes);
+  if (BeginHandover(Handover::kShrink, reason)) return;
+  handover_ = Handover::kShrink;
+  FinishHandover();
+}
+
+// The scheduler goes by the last hello. While the stage fits, that can wait for its end.
+void PeerNode::TellMemory() {
+  SHOAL_ASSERT_ON(*control_);
+  const bool free = state_ == PeerState::kWaiting && !stage_ && handover_ == Handover::kNone;
+  if (!free || memory_told_ == memory_->bytes()) return;
+  handover_ = Handover::kShrink;
   FinishHandover();
 }
 
@@ -74,6 +111,11 @@ void PeerNode::OnSecond(std::int64_t now_ms) {
   const TermSettings terms = Terms(now_ms);
   gpu_->Look(terms.gpu_free.has_value());
   KeepDisk(terms.disk_bytes);
+  TellMemory();
+  if (handover_ == Handover::kPause && ruled_ && !paused_ && terms_->BudgetSpent()) {
+    SHOAL_LOG(kWarning, "daemon", "handover.gave_up", {"reason", "the transfer budget is used up"});
+    FinishHandover();
+  }
   if (!paused_ || overlay_.paused_until_ms == 0 || now_ms < overlay_.paused_until_ms) return;
   SHOAL_LOG(kInfo, "daemon", "pause.ends", {"reason", "its time is over"});
   (void)Resume();
@@ -103,9 +145,10 @@ void PeerNode::LookForNetwork() {
 void PeerNode::KeepDisk(std::uint64_t bytes_max) {
   SHOAL_ASSERT_ON(*control_);
   disk_->LookForSpace();
-  if (!disk_->Due(bytes_max)) return;
+  if (!disk_->Due(bytes_max, !stage_)) return;
   DiskOrder order;
   order.bytes_max = bytes_max;
+  order.idle = !stage_;
   order.space =
       config_.store_space == "tight" ? storage::StoreSpace::kTight : storage::StoreSpace::kDefault;
   if (const auto run = RunId::FromHex(run_id_); run.ok()) order.run = *run;
@@ -132,6 +175,7 @@ void PeerNode::AddTerms(StatusSnapshot* s) const {
     report.rules.push_back(std::move(text));
   }
   if (!disk_->text().empty()) report.rules.push_back(disk_->text());
+  if (std::string text = memory_->Text(); !text.empty()) report.rules.push_back(std::move(text));
   report.next_change_ms = allowed.next_change.value_or(0) * 1000;
   report.budget_used_bytes = allowed.budget_used_bytes;
   report.budget_bytes = allowed.budget_bytes;

@@ -44,13 +44,15 @@ bool ReadTimed(const nlohmann::json& json, std::map<std::string, TimedValue>* ti
   return true;
 }
 
-// The keys but for the caps.
+// The keys that are texts.
 std::vector<std::pair<std::string, const std::string*>> Configured(const DaemonConfig& config) {
   return {{"schedule", &config.schedule},     {"quiet", &config.quiet},
           {"budget", &config.budget},         {"exclusive", &config.exclusive},
           {"on_battery", &config.on_battery}, {"gpu_free", &config.gpu_free},
           {"gpu_power", &config.gpu_power},   {"disk", &config.disk}};
 }
+
+std::string MemoryText(std::uint64_t bytes) { return bytes == 0 ? "off" : SizeText(bytes); }
 
 std::string CapText(BitsPerSecond cap) { return cap.value == 0 ? "off" : FormatRate(cap); }
 
@@ -64,6 +66,7 @@ std::optional<BitsPerSecond>* CapOf(std::string_view key, SettingsOverlay* overl
 std::map<std::string, std::string> ConfiguredTexts(const DaemonConfig& config) {
   std::map<std::string, std::string> texts = {{"upload", CapText(config.upload)},
                                               {"download", CapText(config.download)}};
+  texts["device_memory"] = MemoryText(config.device_memory_bytes);
   for (const auto& [key, value] : Configured(config)) texts[key] = *value;
   return texts;
 }
@@ -135,6 +138,7 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
   TermSettings settings;
   settings.upload = overlay.upload.value_or(config.upload);
   settings.download = overlay.download.value_or(config.download);
+  settings.device_memory_bytes = config.device_memory_bytes;
   for (const auto& [key, value] : Configured(config)) (void)ApplyTerm(key, *value, &settings);
   for (const auto& [key, value] : overlay.terms) (void)ApplyTerm(key, value, &settings);
   for (const auto& [key, timed] : overlay.timed) {
@@ -147,10 +151,9 @@ TermSettings TermsInForce(const DaemonConfig& config, const SettingsOverlay& ove
 
 std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& overlay,
                          std::int64_t now_ms) {
-  std::map<std::string, std::string> values = {
-      {"upload", CapText(overlay.upload.value_or(config.upload))},
-      {"download", CapText(overlay.download.value_or(config.download))}};
-  for (const auto& [key, value] : Configured(config)) values[key] = *value;
+  std::map<std::string, std::string> values = ConfiguredTexts(config);
+  values["upload"] = CapText(overlay.upload.value_or(config.upload));
+  values["download"] = CapText(overlay.download.value_or(config.download));
   for (const auto& [key, value] : overlay.terms) values[key] = value;
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const net::LiveSetting& setting : net::kLiveSettings) {

@@ -34,6 +34,13 @@ BlockPool& Pool() {
 // Of all threads.
 std::atomic<std::uint64_t> limit_bytes = 0;  // 0: none
 std::atomic<std::uint64_t> used_bytes = 0;
+std::atomic<std::uint64_t> peak_bytes = 0;
+
+void RaisePeak(std::uint64_t used) {
+  std::uint64_t peak = peak_bytes.load(std::memory_order_relaxed);
+  while (used > peak && !peak_bytes.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
+  }
+}
 
 // Before a tensor's values: how large the block is. As large as the alignment, which they keep.
 constexpr std::size_t kHeaderBytes = BlockPool::kAlignment;
@@ -51,6 +58,7 @@ class PooledAllocator final : public c10::Allocator {
     if (block == nullptr) used_bytes.fetch_sub(taken, std::memory_order_relaxed);
     TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, "not enough memory: tried to allocate ",
                      bytes, " bytes for a tensor");
+    RaisePeak(used + taken);
     std::memcpy(block, &taken, sizeof taken);
     std::byte* const values = block + kHeaderBytes;
     return {values, values, &Give, host};
@@ -88,6 +96,8 @@ void LimitHostTensors(std::uint64_t bytes) { limit_bytes.store(bytes); }
 std::uint64_t HostTensorLimit() { return limit_bytes.load(); }
 
 std::uint64_t HostTensorBytes() { return used_bytes.load(); }
+std::uint64_t HostTensorPeak() { return peak_bytes.load(); }
+void ForgetHostPeak() { peak_bytes.store(used_bytes.load()); }
 
 void TrimHostMemory() {
   Pool().Trim();

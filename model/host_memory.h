@@ -15,8 +15,10 @@ void UsePooledHostMemory();
 // Bounds the bytes of all those tensors together; more is out of memory. 0: no bound.
 void LimitHostTensors(std::uint64_t bytes);
 std::uint64_t HostTensorLimit();
-// What they have now.
+// What they have now, and the most that they had at a time since the last call of ForgetHostPeak.
 std::uint64_t HostTensorBytes();
+std::uint64_t HostTensorPeak();
+void ForgetHostPeak();
 // Gives back to the system what no tensor uses, on the host and on CUDA devices: a step's blocks
 // wait for the next step.
 void TrimHostMemory();

@@ -48,6 +48,8 @@ TorchDevice CudaDevice(int index) {
 }
 
 #ifdef SHOAL_CUDA
+constexpr auto kAllSizes = static_cast<std::size_t>(c10::CachingAllocator::StatType::AGGREGATE);
+
 // Free of a CUDA device, beside the context that this call makes if there is none.
 Result<std::uint64_t> FreeBytes(const TorchDevice& device) {
   std::size_t free_bytes = 0, bytes = 0;
@@ -57,6 +59,14 @@ Result<std::uint64_t> FreeBytes(const TorchDevice& device) {
   if (error == cudaSuccess) return std::uint64_t{free_bytes};
   return FailedPrecondition("device '" + device.id + "' cannot be used (" +
                             cudaGetErrorString(error) + "); look at nvidia-smi, or use cpu");
+}
+
+// That LibTorch's pool took of the device.
+std::uint64_t PoolBytes(const TorchDevice& device) {
+  namespace pool = c10::cuda::CUDACachingAllocator;
+  if (!pool::get()->initialized()) return 0;
+  const auto stats = pool::getDeviceStats(c10::Device(device.id).index());
+  return static_cast<std::uint64_t>(stats.reserved_bytes[kAllSizes].current);
 }
 
 Status SetPoolLimit(const TorchDevice& device, std::uint64_t bytes) {
@@ -162,12 +172,14 @@ Result<std::uint64_t> LimitDeviceMemory(const TorchDevice& device, std::uint64_t
                            DeviceMemoryLimit(device, 0, MachineMemoryBytes(), asked_bytes));
     UsePooledHostMemory();
     LimitHostTensors(limit);
+    TrimHostMemory();
     return limit;
   }
 #ifdef SHOAL_CUDA
+  TrimHostMemory();
   SHOAL_ASSIGN_OR_RETURN(const std::uint64_t free_bytes, FreeBytes(device));
   SHOAL_ASSIGN_OR_RETURN(const std::uint64_t limit,
-                         DeviceMemoryLimit(device, free_bytes, 0, asked_bytes));
+                         DeviceMemoryLimit(device, free_bytes + PoolBytes(device), 0, asked_bytes));
   SHOAL_RETURN_IF_ERROR(SetPoolLimit(device, limit));
   return limit;
 #else
@@ -184,6 +196,27 @@ std::uint64_t DeviceMemoryLimitOf(const TorchDevice& device) {
   if (part < 1) return static_cast<std::uint64_t>(part * static_cast<double>(device.memory_bytes));
 #endif
   return 0;
+}
+
+std::uint64_t DevicePeakBytes(const TorchDevice& device) {
+  if (device.is_cpu()) return HostTensorPeak();
+#ifdef SHOAL_CUDA
+  namespace pool = c10::cuda::CUDACachingAllocator;
+  if (!pool::get()->initialized()) return 0;
+  const auto stats = pool::getDeviceStats(c10::Device(device.id).index());
+  const auto peak = static_cast<std::uint64_t>(stats.allocated_bytes[kAllSizes].peak);
+  return peak + peak / 10;
+#else
+  return 0;
+#endif
+}
+
+void ForgetDevicePeak(const TorchDevice& device) {
+  if (device.is_cpu()) return ForgetHostPeak();
+#ifdef SHOAL_CUDA
+  namespace pool = c10::cuda::CUDACachingAllocator;
+  if (pool::get()->initialized()) pool::resetPeakStats(c10::Device(device.id).index());
+#endif
 }
 
 void StartTorchMath(int threads) {

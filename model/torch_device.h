@@ -39,11 +39,16 @@ Result<std::string> ChooseCompute(const std::string& text, const TorchDevice& de
 // `free_bytes`: of the device; `machine_bytes`: of the machine, 0 if unknown. Pure.
 Result<std::uint64_t> DeviceMemoryLimit(const TorchDevice& device, std::uint64_t free_bytes,
                                         std::uint64_t machine_bytes, std::uint64_t asked_bytes);
-// The same with what is free now, set in LibTorch's pool of this process. Thread: any, before the
-// first stage.
+// The same with what is free now or in the pool already, set in LibTorch's pool of this process;
+// what no tensor uses goes back to the device. Tensors stay that take more. Thread: compute, or any
+// before the first stage.
 Result<std::uint64_t> LimitDeviceMemory(const TorchDevice& device, std::uint64_t asked_bytes);
 // What was set; 0: no bound.
 std::uint64_t DeviceMemoryLimitOf(const TorchDevice& device);
+// Most that the process's tensors had of the device at a time since the last call of
+// ForgetDevicePeak; on a GPU a tenth more, as its pool has gaps. Thread: compute.
+std::uint64_t DevicePeakBytes(const TorchDevice& device);
+void ForgetDevicePeak(const TorchDevice& device);
 
 struct CudaDeviceFacts {
   std::string name;

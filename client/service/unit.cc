@@ -41,6 +41,7 @@ SystemCallErrorNumber=EPERM
 
 // What only the machine's own manager can enforce. GPUs need the rest: their device files, /proc,
 // memory that is both written and run (compiled kernels), and modules that load when first used.
+// Processes of other users stay visible: `exclusive` and `gpu_free` pause the peer by their names.
 constexpr const char* kSandbox = R"(DynamicUser=yes
 StateDirectory=shoal
 StateDirectoryMode=0700
@@ -52,7 +53,6 @@ ProtectKernelLogs=yes
 ProtectControlGroups=yes
 ProtectClock=yes
 ProtectHostname=yes
-ProtectProc=invisible
 RemoveIPC=yes
 CapabilityBoundingSet=
 AmbientCapabilities=

@@ -49,8 +49,9 @@ class DiskKeeper {
     space_.Look();
   }
 
-  // Whether to call Keep now. 0: no quota; then it is due once, where there was one.
-  bool Due(std::uint64_t bytes_max) const;
+  // Whether to call Keep now: a minute later, at once if the quota is another, the peer got idle,
+  // or there is more to drop. 0: no quota; then it is due once, where there was one.
+  bool Due(std::uint64_t bytes_max, bool idle) const;
   void Keep(DiskOrder order);
   // "disk 12.0 GiB of 20.0 GiB"; empty: no quota.
   const std::string& text() const {
@@ -59,14 +60,14 @@ class DiskKeeper {
   }
 
  private:
-  void OnKept(std::uint64_t bytes_max, const DiskUse& use);
+  void OnKept(const DiskOrder& order, const DiskUse& use);
 
   Executor* const control_;
   Executor* const store_;
   storage::FreeSpace space_;
   const KeptStores stores_;
   const std::shared_ptr<bool> lives_;  // what is posted asks
-  bool keeps_ = false;
+  bool keeps_ = false, idle_ = false, more_ = false;
   std::uint64_t bytes_max_ = 0;
   TimePoint kept_at_{};
   std::string text_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -15,6 +16,11 @@ namespace shoal::daemon {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kDroppedAtOnce = 256;
+// The store may be asked for by then.
+constexpr std::uint64_t kDroppedBytesMax = 256 << 20;
+constexpr std::uint64_t kAnyVersion = std::numeric_limits<std::uint64_t>::max();
 
 // What files take below a folder, those with several names once.
 std::uint64_t BytesBelow(const std::string& folder) {
@@ -80,6 +86,33 @@ void MakeRoom(const std::string& folder, const DiskOrder& order, storage::Conten
   if (order.blobs && order.run && !fits()) DropBlobs(order, content, checkpoints);
 }
 
+// Of what is above its quota a part, residuals first: a lost m costs bytes at both ends. True:
+// there is more. The other ends hear of it when they link up.
+bool DropSomeM(storage::DeltaStore* deltas) {
+  const storage::DeltaStoreStats before = deltas->stats();
+  const auto above = [&](std::uint64_t bytes) { return bytes > before.bytes_limit; };
+  if (before.bytes_limit == 0 || !above(before.bytes)) return false;
+  std::vector<storage::BoundaryEnd> ends = deltas->Ends();
+  std::ranges::stable_sort(ends, {}, [](const storage::BoundaryEnd& end) {
+    return end.side != storage::BoundarySide::kResidual;
+  });
+  std::uint64_t now = before.bytes;
+  for (const storage::BoundaryEnd& end : ends) {
+    const auto entries = deltas->Inventory(end);  // in order of segment
+    if (!entries.ok()) continue;
+    for (std::size_t left = entries->size(); left > 0 && above(now);) {
+      std::vector<SegmentId> last;
+      for (; left > 0 && last.size() < kDroppedAtOnce; --left) {
+        last.push_back((*entries)[left - 1].segment);
+      }
+      (void)deltas->Drop(end, last, kAnyVersion);
+      now = deltas->stats().bytes;
+      if (before.bytes - std::min(before.bytes, now) >= kDroppedBytesMax) return above(now);
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
@@ -95,6 +128,10 @@ DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
   }
   const std::uint64_t room = order.bytes_max - std::min(order.bytes_max, use.kept_bytes);
   deltas->LimitBytes(std::max<std::uint64_t>(1, storage::DeltaBytesIn(order.space, room)));
+  if (!order.idle || use.bytes <= order.bytes_max) return use;
+  use.more_to_drop = DropSomeM(deltas);
+  (void)deltas->Flush();  // says in the store's figures if it fails; files go that nothing needs
+  use.bytes = BytesBelow(folder);
   return use;
 }
 

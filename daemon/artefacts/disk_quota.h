@@ -22,17 +22,20 @@ struct DiskOrder {
   std::optional<RunId> run;  // that the peer takes part in; none: all runs stay
   // That its stage needs; none: that is not known, and all of them stay.
   std::optional<std::vector<storage::ContentHash>> blobs;
+  bool idle = false;  // the peer has no stage, whose m this is
 };
 
 struct DiskUse {
   std::uint64_t bytes = 0;       // of the folder
   std::uint64_t kept_bytes = 0;  // of that, all but m
+  bool more_to_drop = false;     // of m, by the next call
 };
 
 // Where the folder takes more than the quota there go, until it does not: a damaged delta store set
 // aside; other runs, the oldest first, their checkpoints with their m; blobs that neither the stage
 // nor the run's checkpoints need. Then m of the run gets a lower quota: as its samples come up,
-// some become first visits. The run's checkpoints, weights and data stay.
+// some become first visits. Of an idle peer some of what is above goes with each call: residuals,
+// then the last segments, as at the other ends. The run's checkpoints, weights and data stay.
 DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
                       storage::ContentStore* content, storage::DeltaStore* deltas,
                       storage::CheckpointStore* checkpoints);

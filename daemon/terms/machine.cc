@@ -1,7 +1,6 @@
 #include "daemon/terms/machine.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -73,6 +72,14 @@ void AddNames(const std::string& process, std::set<std::string>* names) {
   names->insert(Lower(std::string_view(first).substr(first.find_last_of("/\\") + 1)));
 }
 
+// Anybody may read the name of process 1, unless processes of other users are hidden.
+std::string HiddenOn(const std::string& proc) {
+  if (HasOwnProcessNumbers(proc)) return "programs outside shoald's container are not seen";
+  if (!Beginning(proc + "/1/comm").empty()) return "";
+  return "programs of other users are hidden: mount /proc without hidepid, or renew an older "
+         "service with `sudo shoal service install --system`";
+}
+
 }  // namespace
 
 std::int64_t LinuxMachine::UnixMs() const {
@@ -87,21 +94,22 @@ Duration LinuxMachine::SinceBoot() const {
   return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
-std::string LinuxMachine::RunningOf(const std::vector<std::string>& programs) const {
+ProgramSight LinuxMachine::Look(const std::vector<std::string>& programs) const {
+  ProgramSight sight{"", HiddenOn(proc_)};
+  if (programs.empty()) return sight;
   std::set<std::string> names;
   std::error_code error;
   for (std::filesystem::directory_iterator entry(proc_, error), end; !error && entry != end;
        entry.increment(error)) {
-    struct stat info {};
-    if (!IsNumber(entry->path().filename().string())) continue;
-    if (::stat(entry->path().c_str(), &info) != 0 || info.st_uid != ::geteuid()) continue;
-    AddNames(entry->path().string(), &names);
+    if (IsNumber(entry->path().filename().string())) AddNames(entry->path().string(), &names);
   }
   for (const std::string& program : programs) {
     const std::string name = Lower(program);
-    if (names.contains(name) || names.contains(name.substr(0, kNameMax))) return program;
+    if (!names.contains(name) && !names.contains(name.substr(0, kNameMax))) continue;
+    sight.running = program;
+    break;
   }
-  return "";
+  return sight;
 }
 
 std::string LinuxMachine::OtherProgram(int pid) const {

@@ -13,6 +13,12 @@
 
 namespace shoal::daemon {
 
+// What was seen of programs.
+struct ProgramSight {
+  std::string running;  // the first of those asked for that runs; empty: none does
+  std::string hidden;   // which programs cannot be seen, and why; empty: all can
+};
+
 class Machine {
  public:
   virtual ~Machine() = default;
@@ -20,8 +26,8 @@ class Machine {
   // Unlike steady time it goes on while the machine sleeps.
   virtual Duration SinceBoot() const = 0;
   virtual const Calendar& calendar() const = 0;
-  // The first of `programs` that runs as this user; empty: none does. May take milliseconds.
-  virtual std::string RunningOf(const std::vector<std::string>& programs) const = 0;
+  // Of all users: a service runs as one of its own. May take milliseconds.
+  virtual ProgramSight Look(const std::vector<std::string>& programs) const = 0;
   // False on a machine without a battery.
   virtual bool OnBattery() const = 0;
   // What the program of a process is called. Empty: it is this process, a child of it, or might be.
@@ -37,7 +43,7 @@ class LinuxMachine final : public Machine {
   std::int64_t UnixMs() const override;
   Duration SinceBoot() const override;
   const Calendar& calendar() const override { return SystemCalendar(); }
-  std::string RunningOf(const std::vector<std::string>& programs) const override;
+  ProgramSight Look(const std::vector<std::string>& programs) const override;
   bool OnBattery() const override;
   std::string OtherProgram(int pid) const override;
 

@@ -18,6 +18,7 @@ constexpr std::size_t kProgramsMax = 32;
 constexpr Duration kGpuFreeMax = std::chrono::hours(24);
 constexpr std::uint32_t kWattsMax = 5000;
 constexpr std::uint64_t kDiskMin = 1 << 20;  // the logs alone
+constexpr std::uint64_t kDeviceMemoryMin = 1 << 10;
 constexpr std::string_view kPerMonth = "/month";
 
 std::vector<std::string_view> Words(std::string_view text, char separator) {
@@ -148,6 +149,16 @@ Status ReadDisk(std::string_view value, TermSettings* settings) {
   return Status::Ok();
 }
 
+Status ReadDeviceMemory(std::string_view value, TermSettings* settings) {
+  const Result<std::uint64_t> bytes = ParseBytes(value);
+  if (!bytes.ok() || *bytes < kDeviceMemoryMin) {
+    return InvalidArgument("'" + std::string(value) + "' must be a size from " +
+                           FormatBytes(kDeviceMemoryMin) + " on; write for example 6GiB or off");
+  }
+  settings->device_memory_bytes = *bytes;
+  return Status::Ok();
+}
+
 // "off" takes a rule away.
 Status Unless(std::string_view value, TermSettings* settings,
               Status (*read)(std::string_view, TermSettings*),
@@ -179,15 +190,18 @@ Status Read(std::string_view key, std::string_view value, TermSettings* settings
   if (key == "disk") {
     return Unless(value, settings, ReadDisk, [](S* s) { s->disk_bytes = 0; });
   }
+  if (key == "device_memory") {
+    return Unless(value, settings, ReadDeviceMemory, [](S* s) { s->device_memory_bytes = 0; });
+  }
   return InvalidArgument(net::WrongLiveSetting(key));
 }
 
 }  // namespace
 
 const std::vector<std::string>& TermKeys() {
-  static const std::vector<std::string> keys = {"upload",    "download",  "schedule",   "quiet",
-                                                "budget",    "exclusive", "on_battery", "gpu_free",
-                                                "gpu_power", "disk"};
+  static const std::vector<std::string> keys = {
+      "upload",     "download", "schedule",  "quiet", "budget",       "exclusive",
+      "on_battery", "gpu_free", "gpu_power", "disk",  "device_memory"};
   return keys;
 }
 

@@ -36,10 +36,11 @@ struct TermSettings {
   std::uint64_t budget_bytes = 0;      // of a calendar month, both ways; 0: none
   std::vector<std::string> exclusive;  // programs beside which it does not train
   bool pauses_on_battery = true;
-  std::optional<Duration> gpu_free;  // pauses until nobody else used the GPU for so long
-  std::uint32_t gpu_watts = 0;       // most power of the GPU; 0: as the driver has it
-  std::uint64_t disk_bytes = 0;      // most that the peer's folder takes; 0: any
-  std::vector<TimedTerm> timed;      // those in force; their values are in the fields above
+  std::optional<Duration> gpu_free;       // pauses until nobody else used the GPU for so long
+  std::uint32_t gpu_watts = 0;            // most power of the GPU; 0: as the driver has it
+  std::uint64_t disk_bytes = 0;           // most that the peer's folder takes; 0: any
+  std::uint64_t device_memory_bytes = 0;  // most that a stage takes of its device; 0: what it has
+  std::vector<TimedTerm> timed;           // those in force; their values are in the fields above
 };
 
 // The keys: "upload", "download", "schedule", ...

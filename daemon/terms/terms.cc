@@ -47,9 +47,11 @@ void LookAtBudget(Decision* d) {
   allowed.budget_used_bytes = d->seen.month_bytes;
   allowed.budget_resets = d->calendar.NextMonth(d->calendar.At(d->now));
   d->Changes(allowed.budget_resets);
-  if (allowed.budget_used_bytes < allowed.budget_bytes) return;
+  if (allowed.budget_used_bytes + d->seen.reserve_bytes < allowed.budget_bytes) return;
+  const bool all = allowed.budget_used_bytes >= allowed.budget_bytes;
   Pause(PauseRule::kBudget, allowed.budget_resets,
-        "the transfer budget of the month is used up (" +
+        std::string("the transfer budget of the month is used up") +
+            (all ? " (" : ", but for handing the stage over (") +
             BudgetText(allowed.budget_used_bytes, allowed.budget_bytes) + ")",
         d);
 }
@@ -110,12 +112,16 @@ Allowed Decide(const TermSettings& settings, const TermObservations& seen, const
   LookAtMachine(&d);
   LookAtCaps(&d);
   d.allowed.gpu_watts = settings.gpu_watts;
+  d.allowed.device_memory_bytes = settings.device_memory_bytes;
   for (const TimedTerm& term : settings.timed) {
     d.Changes(term.until);
     d.allowed.rules.push_back(term.key + "=" + term.value + d.Until(term.until) +
                               ": set for a time");
   }
   Allowed& allowed = d.allowed;
+  if (!settings.exclusive.empty() && !seen.hidden.empty()) {
+    allowed.rules.push_back("exclusive: " + seen.hidden);
+  }
   if (!allowed.trains()) allowed.rules.insert(allowed.rules.begin(), allowed.pause_text);
   if (allowed.budget_bytes > 0) {
     allowed.rules.push_back(

@@ -24,9 +24,11 @@ std::string_view PauseRuleName(PauseRule rule);
 // What was seen of the machine.
 struct TermObservations {
   std::string program;  // of TermSettings::exclusive, that runs or ran just now; empty: none
+  std::string hidden;   // programs that cannot be seen, and why; empty: none
   bool on_battery = false;
   std::string gpu_user;  // another program that works on the GPU, or did just now; empty: none
-  std::uint64_t month_bytes = 0;  // sent and received in this calendar month
+  std::uint64_t month_bytes = 0;    // sent and received in this calendar month
+  std::uint64_t reserve_bytes = 0;  // of the budget, for handing the stage over
 };
 
 struct Allowed {
@@ -35,6 +37,7 @@ struct Allowed {
   std::optional<UnixSeconds> until;        // of the pause; none: not known
   BitsPerSecond upload, download;          // 0: no cap
   std::uint32_t gpu_watts = 0;             // 0: as the driver has it
+  std::uint64_t device_memory_bytes = 0;   // 0: what the device has
   std::vector<std::string> rules;          // all that is in force, for people, `pause_text` first
   std::optional<UnixSeconds> next_change;  // by the clock
   std::uint64_t budget_used_bytes = 0, budget_bytes = 0;

@@ -16,6 +16,7 @@ constexpr Duration kSaveEvery = std::chrono::minutes(10);
 constexpr std::uint64_t kSaveBytes = 256'000'000;
 constexpr std::uint64_t kSaveBytesMin = 1'000'000;
 constexpr std::uint64_t kSavesPerBudget = 500;
+constexpr Duration kNewest = std::chrono::minutes(1);
 constexpr Duration kSleepMin = std::chrono::seconds(2);
 
 }  // namespace
@@ -48,7 +49,9 @@ void TermsKeeper::Begin(const std::string& gpu_user) {
   saved_at_ = counted_at_ = asked_at_ = control_->clock().Now();
   const TermSettings settings = owner_->Terms(now_ms());
   // Seen before anything begins: what would end at once had better not begin.
-  last_program_ = settings.exclusive.empty() ? "" : machine_->RunningOf(settings.exclusive);
+  const ProgramSight programs = machine_->Look(settings.exclusive);
+  last_program_ = programs.running;
+  observed_.hidden = programs.hidden;
   if (program_.Update(!last_program_.empty(), asked_at_)) observed_.program = last_program_;
   const bool on_battery = machine_->OnBattery();
   battery_.Update(on_battery, asked_at_ - kBatteryDelay);
@@ -65,7 +68,7 @@ void TermsKeeper::Look() {
   const UnixSeconds now = now_ms() / 1000;
   const bool clock_says =
       now / 60 != decided_minute_ || (allowed_.next_change && now >= *allowed_.next_change);
-  if (clock_says || BudgetRunsOut(now)) Decide();
+  if (clock_says || BudgetRunsOut()) Decide();
   NoticeSleep();
   SaveSometimes();
   owner_->OnSecond(now_ms());
@@ -74,10 +77,39 @@ void TermsKeeper::Look() {
   });
 }
 
-bool TermsKeeper::BudgetRunsOut(UnixSeconds now) const {
+bool TermsKeeper::BudgetRunsOut() const {
   if (allowed_.budget_bytes == 0 || !allowed_.trains()) return false;
-  const Usage month = ledger_.Month(machine_->calendar().At(now));
-  return month.sent_bytes + month.received_bytes >= allowed_.budget_bytes;
+  return MonthBytes() + Reserve(allowed_.budget_bytes) >= allowed_.budget_bytes;
+}
+
+std::uint64_t TermsKeeper::MonthBytes() const {
+  const Usage month = ledger_.Month(machine_->calendar().At(now_ms() / 1000));
+  return month.sent_bytes + month.received_bytes;
+}
+
+// The stage, and a minute of steps, until it is saved. A stage of more than half the budget would
+// never train.
+std::uint64_t TermsKeeper::Reserve(std::uint64_t budget) const {
+  std::uint64_t bytes = owner_->HandoverBytes();
+  if (bytes == 0) return 0;
+  for (const auto& [when, added] : newest_bytes_) bytes += added;
+  return std::min(bytes, budget / 2);
+}
+
+void TermsKeeper::StopByBudget(std::uint64_t budget) {
+  const Calendar& calendar = machine_->calendar();
+  const UnixSeconds resets = calendar.NextMonth(calendar.At(now_ms() / 1000));
+  if (stop_ && (stop_->budget != budget || stop_->resets != resets)) stop_.reset();
+  observed_.month_bytes = MonthBytes();
+  observed_.reserve_bytes = stop_ ? stop_->reserve : Reserve(budget);
+  const std::uint64_t with_reserve = observed_.month_bytes + observed_.reserve_bytes;
+  if (stop_ || budget == 0 || with_reserve < budget) return;
+  stop_ = {budget, observed_.reserve_bytes, std::max(budget, with_reserve), resets};
+}
+
+bool TermsKeeper::BudgetSpent() const {
+  SHOAL_ASSERT_ON(*control_);
+  return stop_ && MonthBytes() >= stop_->most;
 }
 
 // Steady time stands still meanwhile.
@@ -101,8 +133,7 @@ void TermsKeeper::Decide() {
     allowed_.download = settings.download;
   } else {
     const UnixSeconds now = now_ms() / 1000;
-    const Usage month = ledger_.Month(machine_->calendar().At(now));
-    observed_.month_bytes = month.sent_bytes + month.received_bytes;
+    StopByBudget(settings.budget_bytes);
     if (settings.exclusive.empty()) observed_.program.clear();
     if (!settings.gpu_free) {
       observed_.gpu_user.clear();
@@ -129,21 +160,25 @@ void TermsKeeper::AskMachine() {
   std::vector<std::string> programs = owner_->Terms(now_ms()).exclusive;
   store_->Post("terms.look", [this, lives = lives_, machine = machine_, control = control_,
                               programs = std::move(programs)] {
-    const std::string program = programs.empty() ? "" : machine->RunningOf(programs);
+    const ProgramSight sight = machine->Look(programs);
     const bool on_battery = machine->OnBattery();
-    control->Post("terms.seen", [this, lives, program, on_battery] {
-      if (*lives) OnAnswer(program, on_battery);
+    control->Post("terms.seen", [this, lives, sight, on_battery] {
+      if (*lives) OnAnswer(sight, on_battery);
     });
   });
 }
 
-void TermsKeeper::OnAnswer(const std::string& program, bool on_battery) {
+void TermsKeeper::OnAnswer(const ProgramSight& programs, bool on_battery) {
   asks_ = false;
   const TimePoint now = control_->clock().Now();
-  if (!program.empty()) last_program_ = program;
-  const std::string counts = program_.Update(!program.empty(), now) ? last_program_ : "";
+  if (!programs.running.empty()) last_program_ = programs.running;
+  const std::string counts = program_.Update(!programs.running.empty(), now) ? last_program_ : "";
   const bool battery = battery_.Update(on_battery, now);
-  if (counts == observed_.program && battery == observed_.on_battery) return;
+  if (counts == observed_.program && battery == observed_.on_battery &&
+      programs.hidden == observed_.hidden) {
+    return;
+  }
+  observed_.hidden = programs.hidden;
   observed_.program = counts;
   observed_.on_battery = battery;
   Decide();
@@ -186,7 +221,11 @@ void TermsKeeper::Count() {
   }
   counted_ = all;
   counted_at_ = now;
+  while (!newest_bytes_.empty() && now - newest_bytes_.front().first > kNewest) {
+    newest_bytes_.pop_front();
+  }
   if (added == Usage{}) return;
+  newest_bytes_.emplace_back(now, added.sent_bytes + added.received_bytes);
   ledger_.Add(machine_->calendar().At(now_ms() / 1000), added);
   unsaved_ = true;
   unsaved_bytes_ += added.sent_bytes + added.received_bytes;

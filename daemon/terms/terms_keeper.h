@@ -5,6 +5,7 @@
 #define SHOAL_DAEMON_TERMS_TERMS_KEEPER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ class TermsKeeper {
     // Since this process began, without trained_ms.
     virtual Usage Measured() const = 0;
     virtual bool Trains() const = 0;
+    // Most that saving the stage may send, for a pause that loses no step; 0: there is nothing to
+    // save.
+    virtual std::uint64_t HandoverBytes() const { return 0; }
     virtual void OnTerms() = 0;  // allowed() has changed
     virtual void OnSecond(std::int64_t now_ms) = 0;
     virtual void OnSlept(Duration slept) = 0;  // the machine, and nothing ran
@@ -46,6 +50,8 @@ class TermsKeeper {
   void Decide();
   // Up to this moment.
   void Count();
+  // The budget paused this peer, and the hand-over has taken what was kept for it.
+  bool BudgetSpent() const;
   // Counts and writes what is not yet written.
   void Save();
   // Looks no more.
@@ -67,9 +73,12 @@ class TermsKeeper {
   void Look();
   void SaveSometimes();
   void AskMachine();
-  void OnAnswer(const std::string& program, bool on_battery);
+  void OnAnswer(const ProgramSight& programs, bool on_battery);
   std::string GpuUserThatCounts(const std::string& program, TimePoint now);
-  bool BudgetRunsOut(UnixSeconds now) const;
+  bool BudgetRunsOut() const;
+  std::uint64_t MonthBytes() const;
+  std::uint64_t Reserve(std::uint64_t budget) const;
+  void StopByBudget(std::uint64_t budget);
   void NoticeSleep();
 
   Executor* const control_;
@@ -89,6 +98,13 @@ class TermsKeeper {
   Lasting gpu_{kGpuUserDelay, kResumeDelay};
   TermObservations observed_;
   std::string last_program_, last_gpu_user_;
+  std::deque<std::pair<TimePoint, std::uint64_t>> newest_bytes_;  // of a minute
+  // Until the month or the budget is another: what is left is not for a new stage.
+  struct BudgetStop {
+    std::uint64_t budget = 0, reserve = 0, most = 0;  // most: used bytes, with the hand-over
+    UnixSeconds resets = 0;
+  };
+  std::optional<BudgetStop> stop_;
   Allowed allowed_;
   std::int64_t decided_minute_ = -1;
   std::optional<std::pair<TimePoint, Duration>> awake_;  // the last look, by both clocks

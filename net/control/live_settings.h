@@ -28,6 +28,7 @@ inline constexpr LiveSetting kLiveSettings[] = {
     {"gpu_free", "Pause until no other program used the GPU for so long, like 3m; off: train"},
     {"gpu_power", "Most power of the GPU, like 200W; off: as the driver has it"},
     {"disk", "Most disk space of this peer, like 100GiB; off: any"},
+    {"device_memory", "Most memory of the device for the model, like 6GiB; off: what it has"},
 };
 
 // What is wrong with a name that is none of them; "": nothing.

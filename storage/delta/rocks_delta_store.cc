@@ -265,7 +265,9 @@ Status RocksDeltaBackend::Write(std::span<const Put> puts, std::span<const std::
     entries.push_back({put.key, put.header, TakeStaged(disk.get(), put.image)});
     bytes += entries.back().location.bytes;
   }
+  const std::size_t replaced = outdated.size();
   for (const std::string& key : removals) replace(key);
+  for (std::size_t i = replaced; i < outdated.size(); ++i) bytes += outdated[i].bytes;
   const Status status = WriteHeaders(disk.get(), entries, removals);
   if (!status.ok()) {
     for (const Entry& entry : entries) disk->files.Forget(entry.location);

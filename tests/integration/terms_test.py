@@ -14,9 +14,9 @@ from swarm import Swarm
 
 class TermsTest(harness.SwarmTest):
 
-    def swarm(self):
+    def swarm(self, **run):
         return Swarm(self.folder / "s", stages=2, steps=10_000, micro_batches=2,
-                     checkpoint_every=1000)
+                     checkpoint_every=1000, **run)
 
     def shoal(self, swarm, *words):
         return run("shoal", *words, "--dir", swarm.peer_folder("p1")).stdout
@@ -155,6 +155,76 @@ class TermsTest(harness.SwarmTest):
             self.shoal(swarm, "set", "disk=off")
             wait_for(lambda: swarm.peer_status("p1")["deltaStore"]["limit"] > 1 << 30, 20,
                      "m has its own quota again")
+            swarm.stop()
+
+    def test_a_disk_quota_shrinks_m_of_a_paused_peer(self):
+        with self.swarm(forward="aqsgd:bits=4") as swarm:
+            swarm.start()
+            swarm.wait_step(3)
+            self.shoal(swarm, "pause")
+            self.wait_reason(swarm, "user")
+            self.assertGreater(swarm.peer_status("p1")["deltaStore"]["records"], 0)
+            held = swarm.status()["run"]["step"]
+            self.shoal(swarm, "set", "disk=1MiB")  # less than the weights alone
+            wait_for(lambda: swarm.peer_status("p1")["deltaStore"]["records"] == 0, 20, "m is gone")
+            self.shoal(swarm, "set", "disk=off")
+            self.shoal(swarm, "resume")
+            swarm.wait_step(held + 3)
+            self.assertEqual(swarm.status()["consistency"]["mMismatches"], 0)
+            swarm.stop()
+
+    def test_less_device_memory_holds_at_once_or_after_a_handover(self):
+        with self.swarm() as swarm:
+            swarm.start()
+            before = swarm.wait_step(4)
+            self.shoal(swarm, "set", "device_memory=1GiB")
+            wait_for(lambda: "device_memory 1.00 GiB" in swarm.peer_status("p1")["terms"]["rules"],
+                     20, "the bound is said")
+            after = swarm.wait_step(before["step"] + 3)
+            self.assertEqual(after["generation"], before["generation"])
+            wrong = run("shoal", "set", "device_memory=1000TiB", "--dir",
+                        swarm.peer_folder("p1"), check=False)
+            self.assertIn("but the machine has", wrong.stderr)
+
+            self.assertGreater(swarm.peer_status("p1")["memory"]["stateBytes"], 100_000)
+            self.assertIn("handed over", self.shoal(swarm, "set", "device_memory=100000B"))
+            held = swarm.wait_run(lambda r: r["state"] == "paused" and "97.7 KiB" in r["reason"],
+                                  40, "p1 offers less")
+            self.assertEqual(held["checkpointStep"], held["step"])
+            self.assertGreaterEqual(held["step"], after["step"])
+            self.wait_reason(swarm, "none", "waiting")
+            swarm.peers["p1"].signal(15)
+            self.assertEqual(swarm.peers["p1"].wait(30), 0)
+            swarm.start_peer("p1")  # it still knows
+            wait_for(lambda: (swarm.peer_status("p1", check=False) or {}).get("state") == "waiting",
+                     30, "p1 is back")
+            self.assertIn("device_memory 97.7 KiB", swarm.peer_status("p1")["terms"]["rules"])
+            self.shoal(swarm, "set", "device_memory=default")
+            self.wait_reason(swarm, "none", "training")
+            swarm.wait_step(held["step"] + 2)
+            swarm.stop()
+
+    def test_a_budget_is_not_overshot_by_the_handover(self):
+        with self.swarm() as swarm:
+            swarm.start()
+            swarm.wait_step(6)
+
+            def counted():
+                usage = swarm.peer_status("p1")["usage"]
+                used = usage["sentBytes"] + usage["receivedBytes"]
+                return used if used > 200_000 else None
+            used = wait_for(counted, 20, "bytes are counted")
+            stage = swarm.peer_status("p1")["memory"]["stateBytes"]
+            self.shoal(swarm, "set", f"budget={(2 * stage + 4 * used) // 1000}kB/month")
+            status = self.wait_reason(swarm, "budget")
+            self.assertIn("but for handing the stage over", status["stateReasons"][0])
+            held = swarm.wait_state("paused")
+            self.assertEqual(held["checkpointStep"], held["step"])
+            budget = swarm.peer_status("p1")["budget"]
+            self.assertLessEqual(budget["usedBytes"], budget["limitBytes"])
+            self.shoal(swarm, "set", "budget=off")
+            self.wait_reason(swarm, "none", "training")
+            swarm.wait_step(held["step"] + 2)
             swarm.stop()
 
     def test_finish_hands_over_and_stays_a_member(self):

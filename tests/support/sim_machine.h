@@ -22,8 +22,8 @@ class SimMachine final : public daemon::Machine {
   }
   Duration SinceBoot() const override { return clock_.Now().time_since_epoch() + slept; }
   const daemon::Calendar& calendar() const override { return daemon::SystemCalendar(); }
-  std::string RunningOf(const std::vector<std::string>& programs) const override {
-    return busy && !programs.empty() ? programs.front() : "";
+  daemon::ProgramSight Look(const std::vector<std::string>& programs) const override {
+    return {busy && !programs.empty() ? programs.front() : "", ""};
   }
   bool OnBattery() const override { return false; }
   std::string OtherProgram(int) const override { return ""; }

@@ -204,6 +204,23 @@ TEST(WithSettings, TheNewestWordCountsAndDefaultTakesItBack) {
   EXPECT_TRUE(TermsInForce(config, overlay, kNow).exclusive.empty());
 }
 
+TEST(WithSettings, DeviceMemoryIsASizeOfTheLimits) {
+  DaemonConfig config;
+  EXPECT_THAT(
+      SettingsJson(config, {}, kNow),
+      HasSubstr(R"("name":"device_memory","help":"Most memory of the device for the model, )"
+                R"(like 6GiB; off: what it has","value":"off")"));
+  config.device_memory_bytes = 3ull << 29;
+  EXPECT_THAT(SettingsJson(config, {}, kNow), HasSubstr(R"("value":"1536MiB")"));
+  SettingsOverlay set = WithSettings({}, {{"device_memory", "1GiB"}}, kNow).value();
+  EXPECT_EQ(TermsInForce(config, set, kNow).device_memory_bytes, 1ull << 30);
+  set = WithSettings(set, {{"device_memory", "off"}, {"for", "1h"}}, kNow).value();
+  EXPECT_EQ(TermsInForce(config, set, kNow).device_memory_bytes, 0u);
+  set = WithSettings(set, {{"device_memory", "default"}}, kNow).value();
+  EXPECT_EQ(TermsInForce(config, set, kNow).device_memory_bytes, 3ull << 29);
+  EXPECT_FALSE(WithSettings({}, {{"device_memory", "much"}}, kNow).ok());
+}
+
 TEST(WithSettings, EveryKeyIsAlsoOneOfTheSettingsFile) {
   const std::string file = FormatConfig(DaemonConfig{});
   for (const std::string& key : TermKeys()) EXPECT_THAT(file, HasSubstr("\n" + key + " = "));

@@ -5,6 +5,7 @@
 
 #include "model/families/open_model.h"
 #include "model/host_memory.h"
+#include "model/torch_device.h"
 #include "tests/unit/model/stage_pipeline.h"
 
 namespace shoal::model {
@@ -76,6 +77,24 @@ TEST(MemoryLimit, TheLastMicroBatchThatDoesNotFitLeavesTheOthersAsTheyAre) {
     (void)unbound.RunMicroBatch({0, index}, batch);
   }
   EXPECT_EQ(ExportGradients(stage), ExportGradients(unbound.stage(0)));
+}
+
+TEST(MemoryLimit, ThePeakIsTheMostSinceItWasForgotten) {
+  const NoLimitAfter no_limit;
+  const TorchDevice cpu = {"cpu", "cpu"};
+  ASSERT_TRUE(LimitDeviceMemory(cpu, 0).ok());
+  ForgetDevicePeak(cpu);
+  const std::uint64_t before = HostTensorBytes();
+  EXPECT_EQ(DevicePeakBytes(cpu), before);
+  std::uint64_t state = 0;
+  {
+    StagePipeline pipeline(MiniModel(), 1, OnCpu());
+    state = pipeline.stage(0).StateBytes();
+  }
+  EXPECT_EQ(HostTensorBytes(), before);
+  EXPECT_GT(DevicePeakBytes(cpu), before + state / 2);
+  ForgetDevicePeak(cpu);
+  EXPECT_EQ(DevicePeakBytes(cpu), before);
 }
 
 TEST(MemoryLimit, ABackwardThatDoesNotFitIsAnError) {

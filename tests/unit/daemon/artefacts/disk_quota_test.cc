@@ -152,6 +152,50 @@ TEST_F(DiskQuotaTest, WhatIsNotKnownToBeUselessStays) {
   EXPECT_TRUE(content_->Has(useless_));
 }
 
+// The folder of a real store: of an idle peer, which no step makes smaller.
+TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceResidualsFirstThenTheLastSegments) {
+  constexpr std::uint64_t kRecords = 2000, kImage = 8192;
+  const auto deltas =
+      storage::OpenRocksDeltaStore({.path = folder_ / "deltas", .bytes_max = 500 * kMiB}).value();
+  const storage::BoundaryEnd m{kOwn, 0}, residuals{kOwn, 0, storage::BoundarySide::kResidual};
+  const auto add = [&](const storage::BoundaryEnd& end, std::uint64_t records) {
+    std::vector<storage::DeltaUpdate> updates(records);
+    for (std::uint64_t i = 0; i < records; ++i) {
+      updates[i].segment = SegmentId{i};
+      updates[i].record.version = 1;
+      updates[i].record.image = Buffer(kImage);
+    }
+    std::vector<SegmentId> evicted;
+    ASSERT_TRUE(deltas->Commit(end, updates, &evicted).ok());
+  };
+  add(m, kRecords);
+  add(residuals, 10);
+  ASSERT_TRUE(deltas->Flush().ok());
+  DiskOrder order;
+  order.run = kOwn;
+  order.blobs = {needed_};
+  const auto look = [&] {
+    return KeepDiskQuota(folder_.path(), order, content_.get(), deltas.get(), checkpoints_.get());
+  };
+  const DiskUse before = look();
+  EXPECT_GT(before.bytes - before.kept_bytes, kRecords * kImage);
+  order.bytes_max = before.kept_bytes + 11 * kMiB;
+  EXPECT_GT(look().bytes, order.bytes_max) << "a stage may need any of it";
+  EXPECT_EQ(deltas->stats().records, kRecords + 10);
+  order.idle = true;
+  DiskUse use = look();
+  for (int i = 0; i < 10 && use.more_to_drop; ++i) use = look();
+  EXPECT_FALSE(use.more_to_drop);
+  EXPECT_LE(use.bytes, order.bytes_max);
+  const storage::DeltaStoreStats kept = deltas->stats();
+  EXPECT_LE(kept.bytes, kept.bytes_limit);
+  EXPECT_GT(kept.bytes, kept.bytes_limit / 2) << "no more than needed";
+  EXPECT_TRUE(deltas->Inventory(residuals)->empty());
+  const auto left = deltas->Inventory(m).value();
+  ASSERT_FALSE(left.empty());
+  EXPECT_EQ(left.back().segment.value, left.size() - 1);
+}
+
 TEST_F(DiskQuotaTest, TheKeeperLooksEveryMinuteAndWhenTheQuotaChanges) {
   test_support::SimWorld world;
   const std::unique_ptr<Executor> control = world.NewExecutor("control");
@@ -168,21 +212,25 @@ TEST_F(DiskQuotaTest, TheKeeperLooksEveryMinuteAndWhenTheQuotaChanges) {
     order.run = kOwn;
     keeper.Keep(std::move(order));
   };
-  EXPECT_FALSE(keeper.Due(0)) << "there never was a quota";
-  EXPECT_TRUE(keeper.Due(kMiB));
+  EXPECT_FALSE(keeper.Due(0, false)) << "there never was a quota";
+  EXPECT_TRUE(keeper.Due(kMiB, false));
   keep(kMiB);
-  EXPECT_FALSE(keeper.Due(2 * kMiB)) << "it looks already";
+  EXPECT_FALSE(keeper.Due(2 * kMiB, false)) << "it looks already";
   pass(std::chrono::seconds(1));
   EXPECT_THAT(keeper.text(), HasSubstr("of 1.00 MiB: weights, data and checkpoints of the run"));
-  EXPECT_FALSE(keeper.Due(kMiB));
+  EXPECT_FALSE(keeper.Due(kMiB, false));
   pass(kDiskLookEvery);
-  EXPECT_TRUE(keeper.Due(kMiB));
-  EXPECT_TRUE(keeper.Due(0));
+  EXPECT_TRUE(keeper.Due(kMiB, false));
+  EXPECT_TRUE(keeper.Due(0, false));
+  keep(kMiB);
+  pass(std::chrono::seconds(1));
+  EXPECT_FALSE(keeper.Due(kMiB, false));
+  EXPECT_TRUE(keeper.Due(kMiB, true)) << "m may go now";
   keep(0);
   pass(std::chrono::seconds(1));
   EXPECT_EQ(keeper.text(), "");
   pass(kDiskLookEvery);
-  EXPECT_FALSE(keeper.Due(0));
+  EXPECT_FALSE(keeper.Due(0, false));
 }
 
 }  // namespace

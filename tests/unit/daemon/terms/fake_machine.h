@@ -28,11 +28,11 @@ class FakeMachine final : public Machine {
   std::int64_t UnixMs() const override { return unix_ms; }
   Duration SinceBoot() const override { return boot; }
   const Calendar& calendar() const override { return SystemCalendar(); }
-  std::string RunningOf(const std::vector<std::string>& programs) const override {
+  ProgramSight Look(const std::vector<std::string>& programs) const override {
     for (const std::string& name : programs) {
-      if (name == running) return name;
+      if (name == running) return {name, hidden};
     }
-    return "";
+    return {"", hidden};
   }
   bool OnBattery() const override { return on_battery; }
   std::string OtherProgram(int pid) const override {
@@ -42,7 +42,7 @@ class FakeMachine final : public Machine {
 
   std::int64_t unix_ms = kMonday * 1000;
   Duration boot{};
-  std::string running;
+  std::string running, hidden;
   bool on_battery = false;
   std::map<int, std::string> programs_by_pid;  // others
 };

@@ -1,6 +1,6 @@
 #include "daemon/terms/machine.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -26,17 +26,36 @@ class MachineTest : public testing::Test {
 
 TEST_F(MachineTest, ProgramsAreFoundByNameAndByTheirFirstArgument) {
   using namespace std::string_literals;
-  EXPECT_EQ(machine_.RunningOf({"steam"}), "");  // there is no /proc
+  EXPECT_EQ(machine_.Look({"steam"}).running, "");  // there is no /proc
   Write("proc/1/comm", "init\n");
   Write("proc/self/comm", "blender\n");  // no number
   Write("proc/20/comm", "python3\n");
   Write("proc/20/cmdline", "/usr/bin/python3\0steam\0"s);
-  EXPECT_EQ(machine_.RunningOf({"steam", "blender"}), "");
+  EXPECT_EQ(machine_.Look({"steam", "blender"}).running, "");
   Write("proc/30/comm", "a-very-long-nam\n");
-  EXPECT_EQ(machine_.RunningOf({"a-very-long-name"}), "a-very-long-name");
+  EXPECT_EQ(machine_.Look({"a-very-long-name"}).running, "a-very-long-name");
   Write("proc/40/comm", "wine64-preload\n");
   Write("proc/40/cmdline", "C:\\Games\\Racer.EXE\0-full"s);
-  EXPECT_EQ(machine_.RunningOf({"steam", "racer.exe"}), "racer.exe");
+  EXPECT_EQ(machine_.Look({"steam", "racer.exe"}).running, "racer.exe");
+}
+
+// A service runs as a user of its own, beside the programs of those who sit at the machine.
+TEST_F(MachineTest, ProgramsOfOtherUsersCount) {
+  Write("proc/50/comm", "blender\n");
+  constexpr uid_t kOther = 61'184;
+  if (::chown((folder_.path() + "/proc/50").c_str(), kOther, kOther) != 0) {
+    GTEST_SKIP() << "only root can give a file away";
+  }
+  EXPECT_EQ(machine_.Look({"blender"}).running, "blender");
+}
+
+TEST_F(MachineTest, WhichProgramsAreHiddenIsSaid) {
+  EXPECT_THAT(machine_.Look({}).hidden, testing::HasSubstr("hidepid")) << "there is no process 1";
+  Write("proc/1/comm", "systemd\n");
+  EXPECT_EQ(machine_.Look({}).hidden, "");
+  std::filesystem::create_directories(folder_.path() + "/proc/self/ns");
+  std::filesystem::create_symlink("pid:[4026532100]", folder_.path() + "/proc/self/ns/pid");
+  EXPECT_THAT(machine_.Look({"steam"}).hidden, testing::HasSubstr("container"));
 }
 
 TEST_F(MachineTest, OtherProgramsHaveNamesAndOwnOnesNone) {

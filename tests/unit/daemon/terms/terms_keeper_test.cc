@@ -52,6 +52,7 @@ class TermsKeeperTest : public testing::Test, private TermsKeeper::Owner {
   }
   Usage Measured() const override { return measured_; }
   bool Trains() const override { return trains(); }
+  std::uint64_t HandoverBytes() const override { return handover_bytes_; }
   void OnTerms() override { ++changes_; }
   void OnSecond(std::int64_t) override { ++looks_; }
   void OnSlept(Duration slept) override { slept_.push_back(slept); }
@@ -64,6 +65,7 @@ class TermsKeeperTest : public testing::Test, private TermsKeeper::Owner {
   DaemonConfig config_;
   SettingsOverlay overlay_;
   Usage measured_;
+  std::uint64_t handover_bytes_ = 0;
   int changes_ = 0, looks_ = 0;
   std::vector<Duration> slept_;
   std::unique_ptr<TermsKeeper> keeper_;
@@ -118,6 +120,20 @@ TEST_F(TermsKeeperTest, AProgramPausesSoonAndItsEndResumesLater) {
   EXPECT_FALSE(trains());
   Set({{"exclusive", "off"}});
   EXPECT_TRUE(trains());
+}
+
+TEST_F(TermsKeeperTest, ProgramsThatCannotBeSeenAreNamedWhileARuleIsAboutPrograms) {
+  machine_.hidden = "programs of other users are hidden";
+  Start();
+  EXPECT_THAT(keeper_->allowed().rules, testing::IsEmpty());
+  Set({{"exclusive", "steam"}});
+  const auto said = testing::ElementsAre("exclusive: programs of other users are hidden");
+  EXPECT_THAT(keeper_->allowed().rules, said);
+  Start();
+  EXPECT_THAT(keeper_->allowed().rules, said);
+  machine_.hidden.clear();
+  Pass(seconds(6));
+  EXPECT_THAT(keeper_->allowed().rules, testing::IsEmpty());
 }
 
 TEST_F(TermsKeeperTest, AProgramOnTheGpuPausesOnceItStaysAndItsEndResumesLater) {
@@ -198,6 +214,51 @@ TEST_F(TermsKeeperTest, ABudgetIsKeptAcrossRestartsAndRenewedByTheMonth) {
   Pass(seconds(1));
   EXPECT_TRUE(trains());
   EXPECT_EQ(keeper_->allowed().budget_used_bytes, 0u);
+}
+
+TEST_F(TermsKeeperTest, ABudgetKeepsWhatHandingOverTakes) {
+  config_.budget = "100MB/month";
+  handover_bytes_ = 20'000'000;
+  Start();
+  measured_.sent_bytes = 40'000'000;
+  Pass(std::chrono::minutes(2));
+  measured_.received_bytes = 10'000'000;
+  Pass(std::chrono::minutes(2));
+  EXPECT_TRUE(trains());
+  measured_.sent_bytes = 55'000'000;
+  Pass(seconds(2));
+  EXPECT_FALSE(trains()) << "65 MB are used, and 15 MB went in the last minute";
+  EXPECT_THAT(keeper_->allowed().pause_text,
+              testing::HasSubstr("used up, but for handing the stage over (65 of 100 MB)"));
+  EXPECT_FALSE(keeper_->BudgetSpent());
+  handover_bytes_ = 0;  // the stage is gone
+  Pass(std::chrono::minutes(2));
+  EXPECT_FALSE(trains()) << "what is left is not for a new stage";
+  measured_.sent_bytes = 89'000'000;
+  Pass(seconds(1));
+  EXPECT_FALSE(keeper_->BudgetSpent());
+  measured_.sent_bytes = 90'000'000;
+  Pass(seconds(1));
+  EXPECT_TRUE(keeper_->BudgetSpent());
+  Set({{"budget", "200MB/month"}});
+  EXPECT_TRUE(trains());
+  EXPECT_FALSE(keeper_->BudgetSpent());
+}
+
+TEST_F(TermsKeeperTest, ABudgetBelowWhatIsUsedLeavesTimeToHandOver) {
+  handover_bytes_ = 20'000'000;
+  Start();
+  measured_.sent_bytes = 50'000'000;
+  Pass(std::chrono::minutes(2));
+  Set({{"budget", "30MB/month"}});
+  EXPECT_FALSE(trains());
+  EXPECT_FALSE(keeper_->BudgetSpent());
+  measured_.sent_bytes = 64'000'000;
+  Pass(seconds(1));
+  EXPECT_FALSE(keeper_->BudgetSpent());
+  measured_.sent_bytes = 65'000'000;
+  Pass(seconds(1));
+  EXPECT_TRUE(keeper_->BudgetSpent()) << "half the budget at most";
 }
 
 TEST_F(TermsKeeperTest, TheFileIsWrittenRarelyAndAtTheEnd) {
