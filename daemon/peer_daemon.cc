@@ -84,6 +84,7 @@ Result<UsageLedger> ReadLedger(const std::string& path) {
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config, NewStage new_stage,
                                                      std::function<void(Status)> on_stop) {
   SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
+  SHOAL_RETURN_IF_ERROR(TorchPool(device).Check(config.device_memory_bytes));
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config));
   SettingsOverlay overlay;
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
