@@ -59,8 +59,7 @@ class PeerDaemon {
   void OpenGpu(const std::string& bus_id, const SettingsOverlay& overlay);
   Status OpenNetwork(SettingsOverlay* overlay);
   Status OpenMemory(const model::TorchDevice& device, const SettingsOverlay& overlay);
-  void MakeNode(SettingsOverlay overlay, NewStage new_stage,
-                std::function<void(Status)> on_stop);
+  void MakeNode(SettingsOverlay overlay, NewStage new_stage, std::function<void(Status)> on_stop);
   Status OpenDoors();
   Status OpenPage();
   net::HttpResponse OnHttp(const net::PageRequest& request) const;

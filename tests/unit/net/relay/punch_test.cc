@@ -222,6 +222,17 @@ TEST_F(PunchTest, ALinkMovesFromTheRelayAndOutlivesIt) {
   EXPECT_TRUE(Until([this] { return b_.closed.has_value(); }));
 }
 
+// Not only when links that opened otherwise look for a better way.
+TEST_F(PunchTest, ALinkThatOpenedByTheRelayIsPunchedSoon) {
+  LinkLimits limits;
+  limits.better_after = std::chrono::hours(1);
+  OpenByRelay(limits);
+  ASSERT_TRUE(Until(
+      [this] { return a_.link->stats().path == "punched" && b_.link->stats().path == "punched"; }));
+  SendBoth(0, 5);
+  ExpectFrames(5);
+}
+
 TEST_F(PunchTest, AnOpenLinkMovesToAnAddressThatIsToldLater) {
   LinkLimits limits;
   limits.better_after = limits.relayed_better_after = std::chrono::hours(1);
