@@ -78,7 +78,7 @@ std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
     what = ExtraWords(*deepest, rest);
   }
   std::replace(what.begin(), what.end(), '\n', ' ');
-  return what + "; see `" + command + " --help`";
+  return what + (what.ends_with('?') ? " See `" : "; see `") + command + " --help`";
 }
 
 }  // namespace shoal

@@ -82,13 +82,13 @@ TEST_F(Program, IsRefusedWhereItsJsonIsMalformed) {
 }
 
 TEST_F(Program, SaysWhatIsWrongAndWasMeant) {
-  EXPECT_EQ(ErrorOf("eta"), "there is no command 'eta'; did you mean 'eat'?; see `table --help`");
+  EXPECT_EQ(ErrorOf("eta"), "there is no command 'eta'; did you mean 'eat'? See `table --help`");
   EXPECT_EQ(ErrorOf("eta eat"), ErrorOf("eta")) << "another command behind it";
   EXPECT_EQ(ErrorOf(""), "a command is missing; see `table --help`");
   EXPECT_EQ(ErrorOf("--hlep"),
-            "there is no option '--hlep'; did you mean '--help'?; see `table --help`");
+            "there is no option '--hlep'; did you mean '--help'? See `table --help`");
   EXPECT_EQ(ErrorOf("eat pie --slat=3"),
-            "there is no option '--slat'; did you mean '--salt'?; see `table eat --help`");
+            "there is no option '--slat'; did you mean '--salt'? See `table eat --help`");
   EXPECT_THAT(ErrorOf("eat pie --secrt"), testing::Not(HasSubstr("did you mean")));
   EXPECT_THAT(ErrorOf("eat pie --salt 10"), HasSubstr("range 0 to 9"));
   EXPECT_THAT(ErrorOf("eat"), HasSubstr("dish is required"));
