@@ -13,9 +13,9 @@ from harness import processes_naming, program, run, wait_for
 
 KEYS = ["schemaVersion", "steps", "stages", "pipelines", "forward", "backward", "replica",
         "adapter", "exactBefore", "exactAfter", "heldOutLossBefore", "heldOutLossAfter",
-        "trainLoss", "samplesPerSecond", "wireBytes", "rawBytes", "peerStateBytes",
-        "peerResidentPeakBytes", "deltaStoreBytes", "deltaHits", "firstVisits", "relativeDelta",
-        "modelDir"]
+        "trainLoss", "samplesPerSecond", "wireBytes", "checkpointBytes", "rawBytes",
+        "peerStateBytes", "peerResidentPeakBytes", "deltaStoreBytes", "deltaHits", "firstVisits",
+        "relativeDelta", "modelDir"]
 EXAMPLES = harness.EXAMPLES
 
 
