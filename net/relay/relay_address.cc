@@ -8,7 +8,7 @@
 namespace shoal::net {
 namespace {
 
-constexpr std::string_view kPunch = "punch ";
+constexpr std::string_view kPunchPrefix = "punch ";
 
 }  // namespace
 
@@ -46,13 +46,13 @@ std::string FormatRelayAddress(const RelayAddress& address) {
   return address.secret + "@" + address.host_port;
 }
 
-std::string PunchAddress(const std::string& address) { return std::string(kPunch) + address; }
+std::string PunchAddress(const std::string& address) { return std::string(kPunchPrefix) + address; }
 
-bool IsPunchAddress(std::string_view address) { return address.starts_with(kPunch); }
+bool IsPunchAddress(std::string_view address) { return address.starts_with(kPunchPrefix); }
 
 Result<RelayAddress> RelayOfPunch(std::string_view address) {
   if (!IsPunchAddress(address)) return InvalidArgument("this is no way through routers");
-  return ParseRelayAddress(address.substr(kPunch.size()));
+  return ParseRelayAddress(address.substr(kPunchPrefix.size()));
 }
 
 std::string ShownAddress(std::string_view address) {
