@@ -19,9 +19,11 @@ endif()
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
   # What ccache must overlook, by its manual, to hold what precompiled headers went into; and it
-  # need not read such a header of 100 MB for each hit.
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros
-      CCACHE_INODECACHE=1 "${SHOAL_CCACHE}")
+  # need not read such a header of 100 MB for each hit. A clone in another folder finds the same
+  # entries: paths below the root count relative to the folder of the build.
+  set(shoal_ccache env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_INODECACHE=1
+      CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" "${SHOAL_CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${shoal_ccache})
 endif()
 
 # One interface target carries warnings and sanitizers, so that no global flags exist.
