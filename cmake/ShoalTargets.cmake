@@ -18,11 +18,7 @@ endif()
 
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
-  # What ccache must overlook, by its manual, to hold what precompiled headers went into; and it
-  # need not read such a header of 100 MB for each hit. A clone in another folder finds the same
-  # entries: paths below the root count relative to the folder of the build.
-  set(shoal_ccache env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_INODECACHE=1
-      CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${CMAKE_SOURCE_DIR}" "${SHOAL_CCACHE}")
+  set(shoal_ccache "${CMAKE_SOURCE_DIR}/cmake/cached" "${CMAKE_SOURCE_DIR}" "${SHOAL_CCACHE}")
   set(CMAKE_CXX_COMPILER_LAUNCHER ${shoal_ccache})
 endif()
 
@@ -95,21 +91,46 @@ function(shoal_cold target)
 endfunction()
 
 option(SHOAL_UNITY "Compile up to eight sources of a library as one: half the time" OFF)
-# Sources with options of their own stay apart by themselves, generated ones here.
+# Called when the folder's CMakeLists has been read: sources with options of their own stay apart.
+# CMake's own UNITY_BUILD writes absolute paths, which no other clone's compiler cache would find.
 function(shoal_unity target)
+  file(RELATIVE_PATH folder "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+  get_target_property(sources ${target} SOURCES)
+  set(candidates)
+  foreach(source ${ARGN})
+    set(own FALSE)
+    foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS SKIP_UNITY_BUILD_INCLUSION)
+      get_source_file_property(value "${source}" ${property})
+      if(value)
+        set(own TRUE)
+      endif()
+    endforeach()
+    if(NOT own AND NOT IS_ABSOLUTE "${source}" AND source MATCHES "\\.cc$")
+      list(APPEND candidates "${folder}/${source}")
+    endif()
+  endforeach()
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
-  list(FILTER ARGN EXCLUDE REGEX "^/")
-  list(TRANSFORM ARGN PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
-  execute_process(COMMAND ${Python3_EXECUTABLE} -B "${CMAKE_SOURCE_DIR}/tests/lint/unity.py" 8 ${ARGN}
-                  OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(
+    COMMAND ${Python3_EXECUTABLE} -B "${CMAKE_SOURCE_DIR}/tests/lint/unity.py" 8 ${candidates}
+    OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+  set(units)
   foreach(line ${lines})
     string(REPLACE " " ";" words "${line}")
     list(GET words 0 source)
-    list(GET words 1 group)
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${group})
+    list(GET words 1 unit)
+    list(APPEND units ${unit})
+    string(APPEND unit_${unit} "#include \"${source}\"\n")
+    file(RELATIVE_PATH source "/${folder}" "/${source}")
+    list(REMOVE_ITEM sources "${source}")
   endforeach()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  list(REMOVE_DUPLICATES units)
+  foreach(unit ${units})
+    set(file "${CMAKE_CURRENT_BINARY_DIR}/${target}_unity/${unit}.cc")
+    file(CONFIGURE OUTPUT "${file}" CONTENT "${unit_${unit}}" @ONLY)
+    list(APPEND sources "${file}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES SOURCES "${sources}")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which takes an included source for a header
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
   endif()
@@ -145,7 +166,8 @@ function(shoal_library name)
   endif()
   shoal_use_precompiled(shoal_${name} ${headers})
   if(SHOAL_UNITY)
-    shoal_unity(shoal_${name} ${ARG_SRCS})
+    cmake_language(EVAL CODE
+      "cmake_language(DEFER CALL shoal_unity [[shoal_${name}]] [[${ARG_SRCS}]])")
   endif()
 endfunction()
 

@@ -15,7 +15,7 @@ void SystemOption(CLI::App* command, Given* g) {
                     "The machine's service, as root and in a sandbox; else that of this user");
 }
 
-void UnitOptions(CLI::App* command, Given* g) {
+void AddUnitOptions(CLI::App* command, Given* g) {
   SystemOption(command, g);
   command
       ->add_option("--dir", g->service.directory,
@@ -64,7 +64,7 @@ std::vector<Verb> MachineVerbs() {
        "shoal service install\nshoal service status"},
       {"service install",
        "Write shoald's unit, and start it now and from now on",
-       UnitOptions,
+       AddUnitOptions,
        [](Given* g) { return ServiceInstall(g->service); },
        "shoal service install\nsudo shoal service install --system --config /etc/shoal/shoald.toml",
        {kPermission},
@@ -81,7 +81,7 @@ std::vector<Verb> MachineVerbs() {
        [](Given* g) { return ServiceStatus(g->service); },
        "shoal service status\nshoal service status --json",
        {kDaemonNotRunning}},
-      {"service unit", "Print shoald's unit", UnitOptions,
+      {"service unit", "Print shoald's unit", AddUnitOptions,
        [](Given* g) { return ServiceUnit(g->service); }, "shoal service unit --system"},
       {"uninstall", "List all that shoal stored here, and remove it after a yes", UninstallFlags,
        UninstallNow, "shoal uninstall\nshoal uninstall --yes"}};

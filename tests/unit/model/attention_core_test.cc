@@ -82,9 +82,10 @@ BatchContext ContextOf(const Case& c) {
   return context;
 }
 
-bool Sees(const Case& c, std::int64_t row, std::int64_t query, std::int64_t key) {
+// `numbers`: Numbers(c).
+bool Sees(const Case& c, const std::vector<std::int32_t>& numbers, std::int64_t row,
+          std::int64_t query, std::int64_t key) {
   if (c.segmented) {
-    const std::vector<std::int32_t> numbers = Numbers(c);
     const auto of = [&](std::int64_t token) {
       return numbers[static_cast<std::size_t>(row * c.tokens + token)];
     };
@@ -104,10 +105,11 @@ void Attend(const Case& c, double scale, std::int64_t row, std::int64_t head, st
             Reference* made) {
   const std::int64_t group = head / (c.heads / c.key_heads);
   const auto tokens = static_cast<std::size_t>(c.tokens);
+  const std::vector<std::int32_t> numbers = Numbers(c);
   Values weights(tokens), slopes(tokens), dweights(tokens);
   double sum = 0;
   for (std::int64_t key = 0; key < c.tokens; ++key) {
-    if (!Sees(c, row, query, key)) continue;
+    if (!Sees(c, numbers, row, query, key)) continue;
     double score = 0;
     for (std::int64_t i = 0; i < c.size; ++i) {
       score += q->At(row, head, query, i) * k->At(row, group, key, i) * scale;
