@@ -14,6 +14,7 @@ enum class ExitCode : int {
   kDaemonNotRunning = 3,
   kNotMember = 4,  // of a swarm
   kUnreachable = 69,
+  kTryLater = 75,  // what is missing may come back: a service manager starts the program again
   kPermission = 77,
   kBadConfig = 78,
 };

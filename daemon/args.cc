@@ -149,7 +149,8 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
   AddFlags(&app, &flags);
   app.footer(
       "Examples:\n  shoald --join file:invite.txt --upload 20mbit\n  shoald --config shoald.toml\n"
-      "Exit code: 0 told to stop; 1 failed; 2 wrong usage; 77 not permitted; 78 wrong settings\n\n"
+      "Exit code: 0 told to stop; 1 failed; 2 wrong usage; 75 the GPU is lost; 77 not permitted;\n"
+      "           78 wrong settings\n\n"
       "Settings in the file of --config (--print-config prints it, with the values):\n" +
       DescribeSettings());
   if (PrintedDescription(app, {argv + 1, argv + argc})) return std::nullopt;

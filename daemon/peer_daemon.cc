@@ -18,6 +18,7 @@
 #include "common/units.h"
 #include "daemon/gpu/gpu_watch.h"
 #include "daemon/gpu/nvidia_driver.h"
+#include "daemon/gpu/settled_device.h"
 #include "daemon/terms/page_order.h"
 #include "model/torch_device.h"
 #include "net/base/local_addresses.h"
@@ -85,6 +86,9 @@ Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config,
                                                      std::function<void(Status)> on_stop) {
   SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
   SHOAL_RETURN_IF_ERROR(TorchPool(device).Check(config.device_memory_bytes));
+  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(config.directory));
+  SHOAL_RETURN_IF_ERROR(
+      SettleDevice(config.directory + "/device", config.device, !device.is_cpu()));
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config));
   SettingsOverlay overlay;
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
@@ -115,7 +119,6 @@ PeerDaemon::PeerDaemon(const DaemonConfig& config)
 
 Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   const std::string& directory = config_.directory;
-  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
   SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
@@ -142,6 +145,7 @@ void PeerDaemon::OpenGpu(const std::string& bus_id, const SettingsOverlay& overl
     return;
   }
   gpu_.driver = *std::move(driver);
+  gpu_.computes = !bus_id.empty() && card == bus_id;
   gpu_thread_ = NewThreadExecutor("gpu");
   gpu_.thread = gpu_thread_.get();
   const TermSettings terms = TermsInForce(config_, overlay, machine_.UnixMs());

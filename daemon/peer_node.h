@@ -178,6 +178,7 @@ class PeerNode : private SchedulerConnection::Owner,
   bool Trains() const override;
   std::uint64_t HandoverBytes() const override;
   void OnGpuUser(const std::string& program) override;
+  void OnGpuLost(const std::string& why) override;
   void OnTerms() override;
   void OnSecond(std::int64_t now_ms) override;
   void OnSlept(Duration slept) override;
@@ -223,12 +224,11 @@ class PeerNode : private SchedulerConnection::Owner,
   std::vector<std::string> reasons_;
   std::string link_trouble_;  // why the newest link failed; empty again once this peer trains
   std::int64_t since_unix_ms_ = 0;
-  std::string invite_text_;
+  std::string invite_text_, hang_;  // hang_: what of this machine hangs; empty: nothing
   net::Invite invite_;
   bool paused_ = false;                  // by its user
   bool ruled_ = false;                   // a rule of the terms keeps it from training
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
-  std::string hang_;                     // what of this machine hangs; empty: nothing
   QuarantineNotice quarantine_;
   Handover handover_ = Handover::kNone;
   std::uint64_t memory_told_ = 0;      // by the last hello

@@ -41,6 +41,16 @@ void PeerNode::OnGpuUser(const std::string& program) {
   terms_->OnGpuUser(program);
 }
 
+// CUDA does not find a card again in a process that has lost it: another one begins anew, or says
+// that the card is still away.
+void PeerNode::OnGpuLost(const std::string& why) {
+  SHOAL_ASSERT_ON(*control_);
+  SHOAL_LOG(kError, "daemon", "gpu.lost", {"reason", why});
+  on_stop_(Aborted("the GPU is lost (the driver says: " + why +
+                   "); shoald ends, so that a new one finds it; see `nvidia-smi`, and in a "
+                   "container start the container again"));
+}
+
 void PeerNode::OnTerms() {
   SHOAL_ASSERT_ON(*control_);
   const Allowed& allowed = terms_->allowed();

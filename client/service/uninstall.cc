@@ -23,9 +23,10 @@ namespace fs = std::filesystem;
 
 // As docs/OPERATIONS.md lists them, with RocksDB's and the log's further files.
 constexpr std::string_view kStateNames[] = {
-    "identity.key",        "invite",      "overlay.json",   "usage.json", "history.bin",
-    "history.bin.damaged", "deltas",      "deltas.damaged", "content",    "checkpoints",
-    "status.addr",         "shoald.sock", "shoald.log"};
+    "identity.key",   "invite",    "overlay.json",        "usage.json",
+    "history.bin",    "device",    "history.bin.damaged", "deltas",
+    "deltas.damaged", "content",   "checkpoints",         "status.addr",
+    "shoald.sock",    "shoald.log"};
 
 // A store that opens takes minutes, before the socket is there: who holds its lock runs.
 bool StoreInUse(const std::string& directory) {

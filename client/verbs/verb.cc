@@ -17,6 +17,7 @@ const char* MeaningOf(ExitCode code) {
     case ExitCode::kDaemonNotRunning: return "the daemon does not run";
     case ExitCode::kNotMember: return "this peer is in no swarm";
     case ExitCode::kUnreachable: return "the other side cannot be reached";
+    case ExitCode::kTryLater: return "what is missing may come back; try again";
     case ExitCode::kPermission: return "not permitted";
     case ExitCode::kBadConfig: return "wrong settings, model or data";
   }

@@ -22,6 +22,7 @@ struct GpuProcess {
 // What is not told is empty.
 struct GpuReading {
   std::string name;  // of the product
+  std::string lost;  // why the driver cannot reach the card any more, in its words; empty: it can
   std::optional<std::uint64_t> power_mw, power_limit_mw;
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
   std::optional<std::uint32_t> busy_percent;

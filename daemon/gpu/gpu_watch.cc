@@ -56,6 +56,12 @@ void GpuWatch::OnSight(GpuSight sight, bool users) {
   CountEnergy(sight.reading, control_->clock().Now());
   reading_ = std::move(sight.reading);
   if (users) owner_->OnGpuUser(sight.user);
+  CountLost(*reading_);
+}
+
+void GpuWatch::CountLost(const GpuReading& reading) {
+  lost_looks_ = reading.lost.empty() ? 0 : lost_looks_ + 1;
+  if (lost_looks_ == kGpuLostLooks && gpu_.computes) owner_->OnGpuLost(reading.lost);
 }
 
 // Between two looks at which this peer trained; of what a driver that hung took nothing is known.
@@ -76,6 +82,7 @@ std::vector<std::string> GpuWatch::Texts(bool users) const {
   SHOAL_ASSERT_ON(*control_);
   std::vector<std::string> texts;
   if (users && !gpu_.driver) texts.push_back(std::string("gpu_free") + kNoCard);
+  if (lost_looks_ > 0) texts.push_back("the driver does not reach the GPU: " + reading_->lost);
   if (!power_text_.empty()) texts.push_back(power_text_);
   return texts;
 }

@@ -20,6 +20,8 @@ namespace shoal::daemon {
 inline constexpr Duration kGpuLookEvery = std::chrono::seconds(4);
 // A look that takes longer is shown no more: the driver hangs.
 inline constexpr Duration kGpuLookMax = std::chrono::seconds(20);
+// A card that so many looks in a row did not reach is lost to this process.
+inline constexpr int kGpuLostLooks = 3;
 
 struct GpuSight {
   GpuReading reading;
@@ -33,6 +35,7 @@ struct WatchedGpu {
   std::shared_ptr<GpuDriver> driver;  // null: there is none
   Executor* thread = nullptr;         // of the driver
   GpuSight first;
+  bool computes = false;  // this peer trains on it
 };
 
 // Thread: control. Calls may still run on the driver's thread when it is gone.
@@ -43,6 +46,8 @@ class GpuWatch {
     virtual ~Owner() = default;
     virtual bool Trains() const = 0;
     virtual void OnGpuUser(const std::string& program) = 0;  // each time it was asked for
+    // Once, and only if this peer trains on the card. `why`: the driver's words.
+    virtual void OnGpuLost(const std::string& why) = 0;
   };
 
   GpuWatch(Executor* control, WatchedGpu gpu, const Machine* machine, Owner* owner);
@@ -77,6 +82,7 @@ class GpuWatch {
 
  private:
   void OnSight(GpuSight sight, bool users);
+  void CountLost(const GpuReading& reading);
   void CountEnergy(const GpuReading& reading, TimePoint now);
 
   Executor* const control_;
@@ -88,6 +94,7 @@ class GpuWatch {
   std::optional<GpuReading> reading_;
   const std::string first_user_;
   bool asks_ = false;
+  int lost_looks_ = 0;
   TimePoint asked_at_{};
   std::optional<TimePoint> trained_at_;  // the last look, if this peer trained then
   std::uint64_t energy_mj_ = 0;

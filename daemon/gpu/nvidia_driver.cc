@@ -18,6 +18,9 @@ namespace {
 using Device = void*;
 using Code = int;
 constexpr Code kSuccess = 0, kNoPermission = 4, kNotFound = 6, kTooSmall = 7;
+// Codes of a card that has fallen off its bus or wants a reset, of a driver that was unloaded, and
+// of a container whose right to the card is gone (the driver says "Unknown Error" then).
+constexpr std::array<Code, 4> kLost = {9, 15, 16, 999};
 
 struct MemoryInfo {
   unsigned long long total, free, used;
@@ -125,6 +128,7 @@ class NvidiaDriver final : public GpuDriver {
     const char* const text = nvml_.error_text(code);
     return text != nullptr ? text : "error " + std::to_string(code);
   }
+  std::string Lost() const;
   void AddProcesses(Code (*list)(Device, unsigned*, ProcessInfo*),
                     std::map<unsigned, GpuProcess>* processes) const;
   bool AddSamples(std::map<unsigned, GpuProcess>* processes);
@@ -165,6 +169,8 @@ Status NvidiaDriver::Start(const std::string& card) {
 GpuReading NvidiaDriver::Read(bool processes) {
   GpuReading reading;
   reading.name = name_;
+  reading.lost = Lost();
+  if (!reading.lost.empty()) return reading;
   reading.power_mw = Milliwatts(nvml_.power, device_);
   reading.power_limit_mw = Milliwatts(nvml_.power_limit, device_);
   if (const auto energy = Ask(nvml_.energy, device_)) reading.energy_mj = *energy;
@@ -185,6 +191,18 @@ GpuReading NvidiaDriver::Read(bool processes) {
     reading.processes.push_back(process);
   }
   return reading;
+}
+
+// Each card tells one of these, whatever else its driver does not know of it.
+std::string NvidiaDriver::Lost() const {
+  MemoryInfo memory{};
+  Utilization busy{};
+  for (const Code code :
+       {nvml_.memory == nullptr ? kSuccess : nvml_.memory(device_, &memory),
+        nvml_.utilization == nullptr ? kSuccess : nvml_.utilization(device_, &busy)}) {
+    if (std::ranges::find(kLost, code) != kLost.end()) return Text(code);
+  }
+  return "";
 }
 
 // A process may do both: its memory is named twice.

@@ -115,6 +115,23 @@ TEST(WholeSim, APeerInQuarantineSaysSoAndTrainsAgainAfterwards) {
   EXPECT_TRUE(Finishes(&swarm, std::chrono::minutes(10))) << swarm.View().reason;
 }
 
+// Its process ends, which finds no card any more; a new one takes part again.
+TEST(WholeSim, APeerWhoseCardIsLostEndsAndTrainsAgainWhenItIsBack) {
+  WholeOptions options;
+  options.terms = true;
+  WholeSwarm swarm(options, Input());
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.step() > 3; }));
+  swarm.LoseGpu(2, true);
+  ASSERT_TRUE(swarm.RunUntil([&] { return !swarm.Lives(2); }, std::chrono::seconds(30)));
+  EXPECT_EQ(swarm.ended(2).code(), StatusCode::kAborted);
+  EXPECT_NE(swarm.ended(2).message().find("the driver says: GPU is lost"), std::string::npos);
+  swarm.LoseGpu(2, false);
+  swarm.Start(2);
+  EXPECT_TRUE(Finishes(&swarm, std::chrono::minutes(10))) << swarm.View().reason;
+  EXPECT_TRUE(swarm.Lives(2));
+}
+
 void ExpectCopiesEqual(const WholeSwarm& swarm) {
   const auto view = swarm.View();
   EXPECT_EQ(view.m_mismatches, 0u);

@@ -11,6 +11,7 @@
 //   compute 123 4096        a process with its memory
 //   graphics 124 4096
 //   sample 123 55 1000      percent that it computed, time in us; 0: just now
+//   lost 15                 each figure is this error
 //   hang 30                 each question of power takes so many seconds
 
 #include <chrono>
@@ -48,6 +49,7 @@ std::vector<std::vector<unsigned long long>> Lines(const std::string& word) {
 
 template <typename Number>
 int Tell(const char* word, std::size_t index, Number* number) {
+  if (const auto lost = Lines("lost"); !lost.empty()) return static_cast<int>(lost.front().at(0));
   const auto lines = Lines(word);
   if (lines.empty() || lines.front().size() <= index) return kUnsupported;
   *number = static_cast<Number>(lines.front()[index]);
@@ -89,7 +91,10 @@ extern "C" {
 int nvmlInit_v2() { return Path().empty() ? 9 : kOk; }  // 9: no driver
 int nvmlShutdown() { return kOk; }
 const char* nvmlErrorString(int code) {
-  return code == kDenied ? "Insufficient Permissions" : code == kMissing ? "Not Found" : "Unknown";
+  return code == kDenied    ? "Insufficient Permissions"
+         : code == kMissing ? "Not Found"
+         : code == 15       ? "GPU is lost"
+                            : "Unknown Error";
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   *device = &card;

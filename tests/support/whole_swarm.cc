@@ -93,6 +93,23 @@ struct WholeSwarm::Process {
   std::unique_ptr<net::LinkHub> hub;
 };
 
+namespace {
+
+class SimCard final : public daemon::GpuDriver {
+ public:
+  daemon::GpuReading Read(bool) override {
+    daemon::GpuReading reading;
+    reading.name = "card";
+    if (lost) reading.lost = "GPU is lost";
+    return reading;
+  }
+  Status LimitPower(std::uint32_t) override { return Status::Ok(); }
+
+  bool lost = false;
+};
+
+}  // namespace
+
 struct WholeSwarm::Peer {
   daemon::DaemonConfig config;
   std::shared_ptr<net::Identity> identity = std::make_shared<net::Identity>();
@@ -102,6 +119,8 @@ struct WholeSwarm::Peer {
   bool disk_full = false;
   double bytes_per_second = 0;
   std::unique_ptr<SimMachine> machine;  // null: without terms
+  const std::shared_ptr<SimCard> card = std::make_shared<SimCard>();
+  Status ended;
 
   bool cut() const { return !sends || !receives; }
 };
@@ -325,13 +344,16 @@ void WholeSwarm::Start(std::size_t number) {
   parts.checkpoints = process.checkpoints.get();
   parts.hub = process.hub.get();
   parts.machine = peer.machine.get();
+  parts.gpu = {peer.card, process.store.get(), {}, true};
   parts.new_client = [this, number](const net::ControlClientOptions&,
                                     net::ControlClientHandlers handlers) {
     return Dial(number, std::move(handlers));
   };
-  process.node = std::make_unique<daemon::PeerNode>(std::move(parts), [this, number](Status) {
-    world_.At(world_.Now(), [this, number] { Kill(number); });
-  });
+  process.node =
+      std::make_unique<daemon::PeerNode>(std::move(parts), [this, number](Status status) {
+        peers_[number]->ended = std::move(status);
+        world_.At(world_.Now(), [this, number] { Kill(number); });
+      });
   process.control->Post("begin", [node = process.node.get()] { node->Begin(); });
 }
 
@@ -389,6 +411,10 @@ void WholeSwarm::FillDisk(std::size_t peer, bool full) { peers_[peer]->disk_full
 void WholeSwarm::Occupy(std::size_t peer, bool busy) { peers_[peer]->machine->busy = busy; }
 
 void WholeSwarm::Slept(std::size_t peer, Duration time) { peers_[peer]->machine->slept += time; }
+
+void WholeSwarm::LoseGpu(std::size_t peer, bool lost) { peers_[peer]->card->lost = lost; }
+
+const Status& WholeSwarm::ended(std::size_t peer) const { return peers_[peer]->ended; }
 
 void WholeSwarm::BreakAll(std::size_t number, const std::string& reason) {
   network_.Kill(peers_[number]->identity->id);

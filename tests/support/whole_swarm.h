@@ -74,6 +74,10 @@ class WholeSwarm {
   // it slept.
   void Occupy(std::size_t peer, bool busy);
   void Slept(std::size_t peer, Duration time);
+  // With terms: the driver reaches its card no more, or again.
+  void LoseGpu(std::size_t peer, bool lost);
+  // Why its last process ended by itself.
+  const Status& ended(std::size_t peer) const;
   // An order of its owner: pause, resume, leave.
   void Order(std::size_t peer, const std::string& command);
 

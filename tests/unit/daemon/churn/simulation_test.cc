@@ -105,8 +105,8 @@ TEST(ChurnSimulation, SilenceTakesLongerToNotice) {
 }
 
 TEST(ChurnSimulation, ASeedRepeats) {
-  const ChurnTrace trace =
-      Trace(5, {{minutes(5), false, 1}, {minutes(8), true, 5}, {minutes(12), false, 0}}, minutes(20));
+  const ChurnTrace trace = Trace(
+      5, {{minutes(5), false, 1}, {minutes(8), true, 5}, {minutes(12), false, 0}}, minutes(20));
   const ChurnResult one = Simulate(trace, Settings()), two = Simulate(trace, Settings());
   EXPECT_GT(one.plans, 1u);
   EXPECT_EQ(one.goodput, two.goodput);

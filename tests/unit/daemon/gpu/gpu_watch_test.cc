@@ -60,9 +60,9 @@ TEST(GpuUser, IsKnownByItsMemoryWhereTimesAreNotTold) {
 
 class GpuWatchTest : public testing::Test, private GpuWatch::Owner {
  protected:
-  void Start(bool has_driver = true) {
+  void Start(bool has_driver = true, bool computes = false) {
     GpuWatch::Owner* const owner = this;
-    WatchedGpu gpu{has_driver ? driver_ : nullptr, thread_.get(), {}};
+    WatchedGpu gpu{has_driver ? driver_ : nullptr, thread_.get(), {}, computes};
     watch_ = std::make_unique<GpuWatch>(control_.get(), std::move(gpu), &machine_, owner);
   }
   void Pass(Duration time, bool users = false) {
@@ -74,6 +74,7 @@ class GpuWatchTest : public testing::Test, private GpuWatch::Owner {
   }
   bool Trains() const override { return trains_; }
   void OnGpuUser(const std::string& program) override { seen_.push_back(program); }
+  void OnGpuLost(const std::string& why) override { lost_.push_back(why); }
 
   test_support::SimWorld world_;
   const std::unique_ptr<Executor> control_ = world_.NewExecutor("control");
@@ -81,7 +82,7 @@ class GpuWatchTest : public testing::Test, private GpuWatch::Owner {
   FakeMachine machine_;
   const std::shared_ptr<FakeDriver> driver_ = std::make_shared<FakeDriver>();
   bool trains_ = true;
-  std::vector<std::string> seen_;
+  std::vector<std::string> seen_, lost_;
   std::unique_ptr<GpuWatch> watch_;
 };
 
@@ -174,6 +175,29 @@ TEST_F(GpuWatchTest, WithoutACardItSaysWhatIsNotInForce) {
               testing::ElementsAre(HasSubstr("gpu_free"), HasSubstr("gpu_power=200W is not")));
   Start();
   EXPECT_THAT(watch_->Texts(true), testing::IsEmpty());
+}
+
+TEST_F(GpuWatchTest, ACardThatIsLostIsToldOnceAndNotForAMomentsError) {
+  Start(true, true);
+  Pass(kGpuLookEvery);
+  driver_->reading.lost = "GPU is lost";
+  Pass(kGpuLookEvery * (kGpuLostLooks - 1));
+  EXPECT_THAT(watch_->Texts(false), ElementsAre("the driver does not reach the GPU: GPU is lost"));
+  driver_->reading.lost = "";
+  Pass(kGpuLookEvery);
+  EXPECT_THAT(watch_->Texts(false), testing::IsEmpty());
+  EXPECT_THAT(lost_, testing::IsEmpty());
+  driver_->reading.lost = "Unknown Error";
+  Pass(kGpuLookEvery * (kGpuLostLooks + 5));
+  EXPECT_THAT(lost_, ElementsAre("Unknown Error"));
+}
+
+TEST_F(GpuWatchTest, ACardThatIsOnlyWatchedMayBeLost) {
+  Start(true, false);
+  driver_->reading.lost = "GPU is lost";
+  Pass(kGpuLookEvery * (kGpuLostLooks + 1));
+  EXPECT_THAT(lost_, testing::IsEmpty());
+  EXPECT_THAT(watch_->Texts(false), ElementsAre(HasSubstr("GPU is lost")));
 }
 
 TEST_F(GpuWatchTest, AnAnswerThatComesTooLateFindsNobody) {

@@ -70,6 +70,21 @@ TEST_F(NvidiaDriverTest, WhatIsNotSupportedIsEmpty) {
   EXPECT_FALSE(reading.processes[0].percent);
 }
 
+TEST_F(NvidiaDriverTest, ACardThatIsLostIsToldInTheDriversWords) {
+  Say("power 120500\nmemory 10 24\nbusy 70\n");
+  const auto driver = Open();
+  EXPECT_EQ(driver->Read(true).lost, "");
+  Say("lost 15\n");
+  EXPECT_EQ(driver->Read(true).lost, "GPU is lost");
+  EXPECT_EQ(driver->Read(true).name, "Fake RTX");
+  Say("lost 999\n");
+  EXPECT_EQ(driver->Read(false).lost, "Unknown Error") << "a container's right to it is gone";
+  Say("lost 3\n");
+  EXPECT_EQ(driver->Read(true).lost, "") << "not supported";
+  Say("power 120500\n");
+  EXPECT_EQ(driver->Read(true).power_mw, 120500u);
+}
+
 TEST_F(NvidiaDriverTest, NonsenseIsNotBelieved) {
   Say("power 4000000000\nbusy 101\nmemory 25 24\ncompute 123 1\nsample 123 4000 1000\n");
   const GpuReading reading = Open()->Read(true);
