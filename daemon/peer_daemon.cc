@@ -10,7 +10,6 @@
 #include <optional>
 #include <utility>
 
-#include "common/exit_code.h"
 #include "common/file.h"
 #include "common/log.h"
 #include "common/process/machine_memory.h"
@@ -82,16 +81,20 @@ Result<UsageLedger> ReadLedger(const std::string& path) {
 
 }  // namespace
 
+ExitCode PeerExitCode(const Status& status) {
+  return status.code() == StatusCode::kAborted ? ExitCode::kTryLater : ExitCodeFor(status);
+}
+
 Result<std::unique_ptr<PeerDaemon>> PeerDaemon::Open(const DaemonConfig& config, NewStage new_stage,
                                                      std::function<void(Status)> on_stop) {
   SHOAL_ASSIGN_OR_RETURN(const model::TorchDevice device, model::ChooseDevice(config.device));
   SHOAL_RETURN_IF_ERROR(TorchPool(device).Check(config.device_memory_bytes));
-  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(config.directory));
-  SHOAL_RETURN_IF_ERROR(
-      SettleDevice(config.directory + "/device", config.device, !device.is_cpu()));
   std::unique_ptr<PeerDaemon> daemon(new PeerDaemon(config));
   SettingsOverlay overlay;
   SHOAL_RETURN_IF_ERROR(daemon->OpenStores(&overlay));
+  // Another shoald of that folder has been refused by now.
+  SHOAL_RETURN_IF_ERROR(
+      SettleDevice(config.directory + "/device", config.device, !device.is_cpu()));
   SHOAL_RETURN_IF_ERROR(daemon->OpenNetwork(&overlay));
   SHOAL_RETURN_IF_ERROR(daemon->OpenMemory(device, overlay));
   daemon->OpenGpu(model::BusIdOf(device), overlay);
@@ -119,6 +122,7 @@ PeerDaemon::PeerDaemon(const DaemonConfig& config)
 
 Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   const std::string& directory = config_.directory;
+  SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
   SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
@@ -214,7 +218,12 @@ void PeerDaemon::MakeNode(SettingsOverlay overlay, NewStage new_stage,
   parts.history = std::move(history_);
   parts.gpu = gpu_;
   parts.new_stage = std::move(new_stage);
-  node_ = std::make_unique<PeerNode>(std::move(parts), std::move(on_stop));
+  node_ = std::make_unique<PeerNode>(std::move(parts),
+                                     [this, on_stop = std::move(on_stop)](Status status) {
+                                       SHOAL_ASSERT_ON(*control_);
+                                       exit_code_ = PeerExitCode(status);
+                                       on_stop(std::move(status));
+                                     });
 }
 
 Status PeerDaemon::OpenDoors() {
@@ -299,7 +308,7 @@ void PeerDaemon::EndGpuThread() {
   if (done->get_future().wait_for(kGpuWaitMax) == std::future_status::ready)
     return gpu_thread_.reset();
   SHOAL_LOG(kWarning, "daemon", "gpu.hangs", {"waited", FormatDuration(kGpuWaitMax)});
-  std::_Exit(static_cast<int>(ExitCode::kOk));
+  std::_Exit(static_cast<int>(RunOn(control_.get(), [this] { return exit_code_; })));
 }
 
 void PeerDaemon::FeedWatchdog() {

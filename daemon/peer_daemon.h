@@ -10,6 +10,7 @@
 #include <string>
 
 #include "common/executor.h"
+#include "common/exit_code.h"
 #include "common/status.h"
 #include "daemon/config.h"
 #include "daemon/gpu/gpu_watch.h"
@@ -32,6 +33,9 @@ struct TorchDevice;
 }
 
 namespace shoal::daemon {
+
+// What shoald returns that ends because of `status`. Aborted: what is missing may come back.
+ExitCode PeerExitCode(const Status& status);
 
 // Thread: main.
 class PeerDaemon {
@@ -94,6 +98,7 @@ class PeerDaemon {
   std::unique_ptr<net::LocalServer> local_;
   // With the token of this start: who has it may change settings there. Thread: control.
   std::string page_link_;
+  ExitCode exit_code_ = ExitCode::kOk;  // of why the node wants to end; thread: control
   std::unique_ptr<net::HttpServer> http_;
 };
 

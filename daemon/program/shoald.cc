@@ -24,18 +24,13 @@ namespace {
 
 constexpr std::size_t kTraceEventsMax = 1'000'000;
 
-// What may come back by itself is no fault of the settings.
-ExitCode CodeFor(const Status& status) {
-  return status.code() == StatusCode::kAborted ? ExitCode::kTryLater : ExitCodeFor(status);
-}
-
 ExitCode RunDaemon(const DaemonConfig& config, NewStage new_stage) {
   StopSignal stop;
   auto daemon = PeerDaemon::Open(config, std::move(new_stage),
                                  [&stop](Status status) { stop.Request(std::move(status)); });
   if (!daemon.ok()) {
     std::cerr << "shoald: " << daemon.status().message() << "\n";
-    return CodeFor(daemon.status());
+    return PeerExitCode(daemon.status());
   }
   if (Status status = AddLogFile(config.directory + "/shoald.log"); !status.ok()) {
     SHOAL_LOG(kWarning, "daemon", "log_file", {"error", status.ToString()});
@@ -49,7 +44,7 @@ ExitCode RunDaemon(const DaemonConfig& config, NewStage new_stage) {
   if (status.ok()) (*daemon)->HandOver();
   std::move(daemon).value().reset();
   if (!status.ok()) std::cerr << "shoald: " << status.message() << "\n";
-  return CodeFor(status);
+  return PeerExitCode(status);
 }
 
 }  // namespace

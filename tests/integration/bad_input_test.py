@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import harness
-from harness import BAD_CONFIG, FAILURE, NOT_RUNNING, PERMISSION, USAGE, run, wait_for
+from harness import (BAD_CONFIG, FAILURE, NOT_RUNNING, PERMISSION, TRY_LATER, USAGE, run,
+                     wait_for)
 from swarm import Swarm
 
 
@@ -303,6 +304,20 @@ class PortTest(harness.SwarmTest):
                 done = refused("shoald", "--dir", self.folder / "peer", other, "127.0.0.1:0",
                                flag, self.address)
                 self.assert_refused(done, FAILURE, self.address, "in use")
+
+    def test_a_gpu_that_is_gone_is_not_the_cpu(self):
+        start = ("shoald", "--dir", self.folder / "peer", "--listen", "127.0.0.1:0",
+                 "--status-listen", self.address)
+        done = refused(*start, "--device", "auto")
+        self.assert_refused(done, FAILURE, "in use")
+        kept = self.folder / "peer/device"
+        self.assertEqual(kept.read_text(), "cpu\n")
+        kept.write_text("gpu\n")
+        done = refused(*start, "--device", "auto")
+        self.assert_refused(done, TRY_LATER, "none answers", "nvidia-smi", "--device cpu")
+        done = refused(*start, "--device", "cpu")
+        self.assert_refused(done, FAILURE, "in use")
+        self.assertEqual(kept.read_text(), "cpu\n")
 
     def test_folder_in_use(self):
         with Swarm(self.folder / "s") as swarm:

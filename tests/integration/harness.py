@@ -29,7 +29,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 
 # Exit codes, as docs/OPERATIONS.md lists them.
-OK, FAILURE, USAGE, NOT_RUNNING, PERMISSION, BAD_CONFIG = 0, 1, 2, 3, 77, 78
+OK, FAILURE, USAGE, NOT_RUNNING, TRY_LATER, PERMISSION, BAD_CONFIG = 0, 1, 2, 3, 75, 77, 78
 
 
 def die_with_parent():
