@@ -37,6 +37,25 @@ class MovingTest(HomesTest):
     def test_a_machine_that_has_a_relay_moves(self):
         self.move(relays=[self.start_relay()])
 
+    def test_the_new_homes_router_is_asked_for_a_port(self):
+        organiser = self.internet.machine("o")
+        old, new = self.internet.home("a"), self.internet.home("b", machines=0)
+        for home in (old, new):
+            home.lead_ports()
+        moved = old.machines[0]
+        swarm = self.swarm(organiser)
+        swarm.start_peer("p0", listen="0.0.0.0:0", advertise=None, prefix=moved.prefix)
+        swarm.address("p0")  # it answers
+
+        def leads(home):
+            address = swarm.peer_status("p0")["mapping"]["address"]
+            return address.startswith(f"203.0.113.{home.number}:")
+
+        wait_for(lambda: leads(old), 20, "the first router leads a port")
+        new.take_in(moved, old)
+        wait_for(lambda: leads(new), 30, "the next router leads a port")  # renewal takes 30 min
+        self.assertIn("dnat to", new.router.run("nft", "list", "chain", "ip", "home", "mapped"))
+
     def test_neighbours_hear_of_an_address_that_comes_in_the_midst(self):
         organiser, first, second = (self.internet.machine(label) for label in "opq")
         swarm = self.swarm(organiser, stages=2, pipelines=1, steps=100_000, micro_batches=4, rows=2)
