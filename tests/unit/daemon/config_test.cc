@@ -264,8 +264,11 @@ TEST(DaemonConfig, OperationsPageListsEveryExitCode) {
       {ExitCode::kFailure, " failure, "},
       {ExitCode::kUsage, " wrong usage, "},
       {ExitCode::kDaemonNotRunning, " daemon not running, "},
+      {ExitCode::kNotMember, " in no swarm, "},
+      {ExitCode::kUnreachable, " a store cannot be reached, "},
+      {ExitCode::kTryLater, " try later, "},
       {ExitCode::kPermission, " permission, "},
-      {ExitCode::kBadConfig, " bad configuration "}};
+      {ExitCode::kBadConfig, " bad configuration; "}};
   for (const auto& [code, what] : codes) {
     EXPECT_THAT(*page, HasSubstr(" " + std::to_string(static_cast<int>(code)) + what));
   }
