@@ -82,7 +82,9 @@ std::vector<std::string> GpuWatch::Texts(bool users) const {
   SHOAL_ASSERT_ON(*control_);
   std::vector<std::string> texts;
   if (users && !gpu_.driver) texts.push_back(std::string("gpu_free") + kNoCard);
-  if (lost_looks_ > 0) texts.push_back("the driver does not reach the GPU: " + reading_->lost);
+  if (reading_ && !reading_->lost.empty()) {
+    texts.push_back("the driver does not reach the GPU: " + reading_->lost);
+  }
   if (!power_text_.empty()) texts.push_back(power_text_);
   return texts;
 }

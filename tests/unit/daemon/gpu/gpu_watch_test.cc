@@ -60,9 +60,10 @@ TEST(GpuUser, IsKnownByItsMemoryWhereTimesAreNotTold) {
 
 class GpuWatchTest : public testing::Test, private GpuWatch::Owner {
  protected:
-  void Start(bool has_driver = true, bool computes = false) {
+  void Start(bool has_driver = true, bool computes = false, Executor* thread = nullptr) {
+    if (thread == nullptr) thread = thread_.get();
     GpuWatch::Owner* const owner = this;
-    WatchedGpu gpu{has_driver ? driver_ : nullptr, thread_.get(), {}, computes};
+    WatchedGpu gpu{has_driver ? driver_ : nullptr, thread, {}, computes};
     watch_ = std::make_unique<GpuWatch>(control_.get(), std::move(gpu), &machine_, owner);
   }
   void Pass(Duration time, bool users = false) {
@@ -190,6 +191,21 @@ TEST_F(GpuWatchTest, ACardThatIsLostIsToldOnceAndNotForAMomentsError) {
   driver_->reading.lost = "Unknown Error";
   Pass(kGpuLookEvery * (kGpuLostLooks + 5));
   EXPECT_THAT(lost_, ElementsAre("Unknown Error"));
+}
+
+TEST_F(GpuWatchTest, ACardThatIsLostAndThenHangsIsNotRead) {
+  bool hangs = false;
+  const std::unique_ptr<Executor> thread = world_.NewExecutor(
+      "slow", [&hangs](const char*) { return hangs ? kGpuLookMax * 5 : Duration::zero(); });
+  Start(true, true, thread.get());
+  driver_->reading.lost = "GPU is lost";
+  Pass(kGpuLookEvery);
+  EXPECT_THAT(watch_->Texts(false), ElementsAre(HasSubstr("GPU is lost")));
+  hangs = true;
+  Pass(kGpuLookEvery * 2 + kGpuLookMax);
+  EXPECT_FALSE(watch_->reading());
+  EXPECT_THAT(watch_->Texts(false), testing::IsEmpty());
+  watch_.reset();
 }
 
 TEST_F(GpuWatchTest, ACardThatIsOnlyWatchedMayBeLost) {
