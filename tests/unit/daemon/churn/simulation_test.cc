@@ -72,12 +72,7 @@ TEST(ChurnSimulation, ASpareIsIdleAndNothingElseIsLost) {
 }
 
 TEST(ChurnSimulation, ThePartsAreTheWholeWhateverHappens) {
-#if defined(SHOAL_SANITIZED)
-  constexpr bool kSilences[] = {true};  // programs are fourteen times slower
-#else
-  constexpr bool kSilences[] = {false, true};
-#endif
-  for (const bool silent : kSilences) {
+  for (const bool silent : {false, true}) {
     ChurnSettings settings = Settings();
     settings.silent = silent;
     const ChurnResult result = Simulate(kBusy, settings);
@@ -105,10 +100,7 @@ TEST(ChurnSimulation, SilenceTakesLongerToNotice) {
 }
 
 TEST(ChurnSimulation, ASeedRepeats) {
-  const ChurnTrace trace = Trace(
-      5, {{minutes(5), false, 1}, {minutes(8), true, 5}, {minutes(12), false, 0}}, minutes(20));
-  const ChurnResult one = Simulate(trace, Settings()), two = Simulate(trace, Settings());
-  EXPECT_GT(one.plans, 1u);
+  const ChurnResult one = Simulate(kBusy, Settings()), two = Simulate(kBusy, Settings());
   EXPECT_EQ(one.goodput, two.goodput);
   EXPECT_EQ(one.balance.all, two.balance.all);
   EXPECT_EQ(one.balance.slower, two.balance.slower);
