@@ -18,7 +18,13 @@ endif()
 
 find_program(SHOAL_CCACHE ccache)
 if(SHOAL_CCACHE)
-  set(shoal_ccache "${CMAKE_SOURCE_DIR}/cmake/cached" "${CMAKE_SOURCE_DIR}" "${SHOAL_CCACHE}")
+  set(shoal_ccache "${SHOAL_CCACHE}")
+  if(CMAKE_GENERATOR STREQUAL "Ninja")  # which runs all compilers in the folder of the build
+    file(RELATIVE_PATH shoal_root "${CMAKE_BINARY_DIR}" "${CMAKE_SOURCE_DIR}/x")
+    string(REGEX REPLACE "x$" "" shoal_root "${shoal_root}")
+    set(shoal_ccache "${CMAKE_SOURCE_DIR}/cmake/cached" "${CMAKE_SOURCE_DIR}/" "${shoal_root}"
+        "${SHOAL_CCACHE}")
+  endif()
   set(CMAKE_CXX_COMPILER_LAUNCHER ${shoal_ccache})
 endif()
 
