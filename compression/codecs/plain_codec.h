@@ -53,6 +53,18 @@ class PlainCodec {
                                      std::span<std::byte> out,
                                      std::span<const std::span<float>> decoded) const = 0;
 
+  // Whether the error of changes follows the values that they lead to, not the changes.
+  virtual bool follows_values() const { return false; }
+  // Encode of changes, `values` what they lead to, in the same order; empty: changes are coded as
+  // values are.
+  virtual Result<std::size_t> EncodeChanges(std::span<const std::span<const float>> changes,
+                                            std::span<const std::span<const float>> /*values*/,
+                                            SampleShape shape, const RandomKey& key,
+                                            std::span<std::byte> out,
+                                            std::span<const std::span<float>> decoded) const {
+    return Encode(changes, shape, key, out, decoded);
+  }
+
   // Decodes exactly one section. An empty span: that sample is passed over.
   virtual Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
                         std::span<const std::span<float>> samples) const = 0;

@@ -64,6 +64,8 @@ struct DeviceContext {
   std::size_t samples;  // of the section
   std::string_view spec;
   float magnitude_most = kMagnitudeMax;  // of the values of buckets
+  // Of changes: the values that they lead to, by sample, on the device; empty: none.
+  std::span<const float* const> followed = {};
 };
 
 // Sends the samples of a job, clears their extremes, and fetches them.

@@ -99,6 +99,18 @@ bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
   });
 }
 
+// A codec with m is unbiased if all that it nests is, or keeps the values, and if
+// none of that is left to a default; its m has 16 bits, which is one.
+bool Unbiased(const CodecEntry& entry, const CodecSpec& spec) {
+  if (entry.unbiased != nullptr) return entry.unbiased(spec);
+  if (!entry.keeps_m || !spec.Option("m").empty()) return false;
+  return std::ranges::all_of(entry.nested_keys, [&](std::string_view key) {
+    const Result<CodecSpec> nested = ParseCodecSpec(spec.Option(key), '/');
+    const CodecEntry* const inner = nested.ok() ? FindInsideCodec(nested->name) : nullptr;
+    return inner != nullptr && (inner->exact || Unbiased(*inner, *nested));
+  });
+}
+
 }  // namespace
 
 std::vector<const CodecEntry*> Codecs() {
@@ -186,7 +198,7 @@ Result<CodecTraits> TraitsOf(std::string_view text) {
   CodecTraits traits;
   traits.exact = entry->exact;
   traits.lossless = entry->lossless != nullptr && entry->lossless(spec);
-  traits.unbiased = entry->unbiased != nullptr && entry->unbiased(spec);
+  traits.unbiased = Unbiased(*entry, spec);
   traits.keeps_m = entry->keeps_m;
   traits.feedback = NoFeedback(*entry, spec).empty();
   traits.entropy_coder = entry->entropy_coder;

@@ -30,6 +30,7 @@ struct AqsgdParts {
   std::shared_ptr<const PlainCodec> wide;         // the same in DeltaMode::kWideDelta
   std::shared_ptr<const PlainCodec> first_visit;  // of samples without m
   std::shared_ptr<const PlainCodec> full;         // of all samples in DeltaMode::kFull
+  // Where errors follow the values, changes of any size have as small a one: nothing to guard.
   bool guarded = true;
   // `delta` and `wide` if they are DirectCodecs, or such under channel scales (`scaled`), and m has
   // 16 bits: coded in one pass over each block.

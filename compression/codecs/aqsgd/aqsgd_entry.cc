@@ -108,6 +108,14 @@ void AdviseForward(const CodecChoice& choice, const CodecSpec& spec, Advice* adv
   }
 }
 
+void AdviseBackward(const CodecChoice& choice, const CodecSpec& spec, Advice* advice) {
+  if (choice.epochs <= 0 || choice.epochs > 1) return;
+  AddAdvice("backward", spec,
+            "no sample is visited twice in this run, so no change of a gradient is ever sent; take "
+            "dithered:step=0.4,channels=on, which needs no store",
+            advice);
+}
+
 Result<MessagePointer> Make(const CodecSpec& spec, std::uint32_t hidden, MakeNested nested) {
   SHOAL_ASSIGN_OR_RETURN(AqsgdParts parts, MakeAqsgdParts(spec, hidden, nested));
   return NewAqsgdCodec(std::move(parts));
@@ -144,8 +152,8 @@ Result<AqsgdParts> MakeAqsgdParts(const CodecSpec& spec, std::uint32_t hidden, M
   parts.spec = "aqsgd" + std::string(EntropySuffix(changes.coder)) + ":" + changes.options +
                ",first_visit=" + Nested(parts.first_visit->spec());
   SHOAL_ASSIGN_OR_RETURN(const std::size_t guard, ChoiceOption(spec, "guard", {"on", "off"}));
-  parts.guarded = guard == 0;
-  if (!parts.guarded) parts.spec += ",guard=off";
+  parts.guarded = guard == 0 && !parts.delta->follows_values();
+  if (guard != 0) parts.spec += ",guard=off";
   if (parts.m.bits() != 16) parts.spec += ",m=" + std::to_string(parts.m.bits());
   return parts;
 }
@@ -167,6 +175,7 @@ const CodecEntry& AqsgdEntry() {
       .host_only = HasStep,
       .known_cost = CostOfChannelScales,
       .advise_forward = AdviseForward,
+      .advise_backward = AdviseBackward,
   };
   return kEntry;
 }

@@ -255,19 +255,21 @@ Result<std::size_t> EncodeDeltas(const PlainCodec& codec, const MFormat& m,
                                  std::span<Buffer> next_m, CodingStats* stats) {
   const std::size_t n = context.shape.values();
   Buffer deltas(samples.size() * n * sizeof(float));
-  std::vector<std::span<const float>> sources;
+  std::vector<std::span<const float>> sources, values;
   std::vector<std::span<float>> decoded;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     const std::span<float> delta = deltas.floats().subspan(i * n, n);
     SHOAL_RETURN_IF_ERROR(Subtract(m, samples[i], context, delta));
     sources.push_back(delta);
+    values.push_back(samples[i].values);
     decoded.push_back(delta);
     if (stats == nullptr) continue;
     TokenCounter(context.shape.hidden, &stats->changes)
         .Add(samples[i].values.data(), delta.data(), n);
   }
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                         codec.Encode(sources, context.shape, context.key, out, decoded));
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::size_t bytes,
+      codec.EncodeChanges(sources, values, context.shape, context.key, out, decoded));
   for (std::size_t i = 0; i < samples.size(); ++i) {
     SHOAL_ASSIGN_OR_RETURN(next_m[i],
                            Advance(m, samples[i].m, context, stats != nullptr, decoded[i]));

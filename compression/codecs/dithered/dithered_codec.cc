@@ -154,11 +154,24 @@ PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
 
 }  // namespace
 
+std::vector<double> TokenEnergies(std::span<const std::span<const float>> samples,
+                                  SampleShape shape) {
+  std::vector<double> energies;
+  energies.reserve(samples.size() * shape.tokens);
+  for (const auto& sample : samples) {
+    for (std::size_t at = 0; at < sample.size(); at += shape.hidden) {
+      energies.push_back(SumOfSquares(sample.data() + at, shape.hidden));
+    }
+  }
+  return energies;
+}
+
 DitheredCodec::DitheredCodec(DitherGoal goal, double value, DitheredForm form)
     : goal_(goal),
       value_(value),
       form_(form),
-      spec_(SpecOf(goal, value) + (form.dithered ? "" : ",dither=off")) {}
+      spec_(SpecOf(goal, value) + (form.dithered ? "" : ",dither=off") +
+            (form.of_values ? ",of=values" : "")) {}
 
 namespace {
 
@@ -187,8 +200,8 @@ std::shared_ptr<const DitheredCodec> DitheredCodec::Finer() const {
 }
 
 std::size_t DitheredCodec::EncodedBytesMax(SampleShape shape, std::size_t samples) const {
-  // A step that follows the typical token may be any part of the others.
-  const Escapes escapes = form_.typical ? Escapes::kAny : Escapes::kFew;
+  // A step that follows the typical token, or other values, may be any part of the others.
+  const Escapes escapes = form_.typical || form_.of_values ? Escapes::kAny : Escapes::kFew;
   return kSectionAt + DitheredSectionBytesMax(shape, samples, escapes);
 }
 
@@ -239,6 +252,15 @@ Result<float> DitheredCodec::StepFor(std::span<const double> energies,
                          "lower the learning rate or look for the layer that overflows");
 }
 
+Result<float> DitheredCodec::StepOfChanges(std::span<const double> changes,
+                                           std::span<const double> values, std::uint32_t hidden,
+                                           const RandomKey& key) const {
+  SHOAL_ASSIGN_OR_RETURN(const float step, StepFor(values, {}, hidden, key));
+  if (step == 0) return StepFor(changes, {}, hidden, key);
+  const double most = std::sqrt(*std::max_element(changes.begin(), changes.end()));
+  return std::max(step, static_cast<float>(most / (kDitheredCodeMax - 2)));
+}
+
 std::vector<std::uint8_t> DitheredCodec::ClassesFor(std::span<const double> energies,
                                                     std::uint32_t hidden, float step) {
   std::vector<std::uint8_t> classes(energies.size());
@@ -263,10 +285,7 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
-  std::vector<double> energies(samples.size() * shape.tokens);
-  for (std::size_t t = 0; t < energies.size(); ++t) {
-    energies[t] = SumOfSquares(TokenOf(samples, shape, t), shape.hidden);
-  }
+  const std::vector<double> energies = TokenEnergies(samples, shape);
   SHOAL_RETURN_IF_ERROR(CheckEnergies(energies, shape));
   std::vector<const float*> rows;
   if (wants_rows()) {
@@ -276,6 +295,24 @@ Result<std::size_t> DitheredCodec::Encode(std::span<const std::span<const float>
   }
   SHOAL_ASSIGN_OR_RETURN(const float step, StepFor(energies, rows, shape.hidden, key));
   return EncodeWithStep(samples, shape, energies, step, key, out, decoded);
+}
+
+Result<std::size_t> DitheredCodec::EncodeChanges(std::span<const std::span<const float>> changes,
+                                                 std::span<const std::span<const float>> values,
+                                                 SampleShape shape, const RandomKey& key,
+                                                 std::span<std::byte> out,
+                                                 std::span<const std::span<float>> decoded) const {
+  if (!form_.of_values || values.empty()) return Encode(changes, shape, key, out, decoded);
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, changes, false, spec_));
+  SHOAL_CHECK(values.size() == changes.size());
+  SHOAL_CHECK(decoded.empty() || decoded.size() == changes.size());
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, changes.size()));
+  const std::vector<double> energies = TokenEnergies(changes, shape);
+  const std::vector<double> followed = TokenEnergies(values, shape);
+  SHOAL_RETURN_IF_ERROR(CheckEnergies(energies, shape));
+  SHOAL_RETURN_IF_ERROR(CheckEnergies(followed, shape));
+  SHOAL_ASSIGN_OR_RETURN(const float step, StepOfChanges(energies, followed, shape.hidden, key));
+  return EncodeWithStep(changes, shape, energies, step, key, out, decoded);
 }
 
 Result<std::size_t> DitheredCodec::EncodeWithStep(std::span<const std::span<const float>> samples,

@@ -35,7 +35,8 @@ struct DitheredForm {
   // The step follows the rms of all tokens as they are: right for gradients, whose energy lies in
   // few tokens. If `typical`, a token counts up to TypicalEnergyMost.
   bool typical = false;
-  bool dithered = true;  // else values are rounded to the nearest, which is faster and biased
+  bool dithered = true;    // else values are rounded to the nearest, which is faster and biased
+  bool of_values = false;  // the step of changes follows the values that they lead to
 };
 
 inline constexpr double kDitherStepMin = 0x1p-4;
@@ -44,6 +45,10 @@ inline constexpr double kDitherRateMin = 0.1;
 inline constexpr double kDitherRateMax = 6;
 inline constexpr double kDitherErrorMin = 0.02;
 inline constexpr double kDitherErrorMax = 4;
+
+// The tokens' sums of squares, in order.
+std::vector<double> TokenEnergies(std::span<const std::span<const float>> samples,
+                                  SampleShape shape);
 
 class DitheredCodec final : public PlainCodec {
  public:
@@ -76,6 +81,13 @@ class DitheredCodec final : public PlainCodec {
                                      float step, const RandomKey& key, std::span<std::byte> out,
                                      std::span<const std::span<float>> decoded) const;
 
+  bool follows_values() const override { return form_.of_values; }
+  Result<std::size_t> EncodeChanges(std::span<const std::span<const float>> changes,
+                                    std::span<const std::span<const float>> values,
+                                    SampleShape shape, const RandomKey& key,
+                                    std::span<std::byte> out,
+                                    std::span<const std::span<float>> decoded) const override;
+
   // What Encode and Decode do besides touching values. Energies are the tokens' sums of squares
   // (SumOfSquares) in order.
 
@@ -88,6 +100,10 @@ class DitheredCodec final : public PlainCodec {
   // 0: everything is too small to be told from zero.
   Result<float> StepFor(std::span<const double> energies, std::span<const float* const> rows,
                         std::uint32_t hidden, const RandomKey& key) const;
+  // The step of changes whose error follows `values`, of these energies; their own where all values
+  // are too small to be told from zero.
+  Result<float> StepOfChanges(std::span<const double> changes, std::span<const double> values,
+                              std::uint32_t hidden, const RandomKey& key) const;
   static std::vector<std::uint8_t> ClassesFor(std::span<const double> energies,
                                               std::uint32_t hidden, float step);
   // Writes header and step, kSectionAt bytes.

@@ -25,7 +25,7 @@ struct GoalOption {
 constexpr GoalOption kGoals[] = {{"step", DitherGoal::kStep, kDitherStepMin, kDitherStepMax},
                                  {"rate", DitherGoal::kRate, kDitherRateMin, kDitherRateMax},
                                  {"error", DitherGoal::kError, kDitherErrorMin, kDitherErrorMax}};
-constexpr std::string_view kKeys[] = {"step", "rate", "error", "klt", "channels", "dither"};
+constexpr std::string_view kKeys[] = {"step", "rate", "error", "klt", "channels", "dither", "of"};
 
 // `klt=`: the most directions; 0: none.
 Result<std::uint32_t> KltOption(const CodecSpec& spec, DitherGoal goal) {
@@ -40,6 +40,8 @@ Result<std::uint32_t> KltOption(const CodecSpec& spec, DitherGoal goal) {
 Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
   SHOAL_ASSIGN_OR_RETURN(const bool scaled, ChannelsOption(spec));
   SHOAL_ASSIGN_OR_RETURN(const std::size_t rounded, ChoiceOption(spec, "dither", {"on", "off"}));
+  SHOAL_ASSIGN_OR_RETURN(const std::size_t followed,
+                         ChoiceOption(spec, "of", {"changes", "values"}));
   const GoalOption* option = nullptr;
   std::size_t given = 0;
   for (const GoalOption& goal : kGoals) {
@@ -62,7 +64,10 @@ Result<PlainPointer> Make(const CodecSpec& spec, std::uint32_t /*hidden*/) {
                                " is not a number from " + NumberText(option->least) + " to " +
                                NumberText(option->most));
   }
-  const DitheredForm form{.typical = scaled, .dithered = rounded == 0};
+  if (followed == 1 && option->goal == DitherGoal::kRate) {
+    return SpecError(spec, "of=values takes step= or error=; rate= means the bits of changes");
+  }
+  const DitheredForm form{.typical = scaled, .dithered = rounded == 0, .of_values = followed == 1};
   SHOAL_ASSIGN_OR_RETURN(const std::uint32_t directions, KltOption(spec, option->goal));
   auto rounds = std::make_shared<const DitheredCodec>(option->goal, value, form);
   PlainPointer inner = rounds;
@@ -98,7 +103,9 @@ void AdviseBackward(const CodecChoice& /*choice*/, const CodecSpec& spec, Advice
 const CodecEntry& DitheredEntry() {
   static constexpr CodecEntry kEntry{
       .name = "dithered",
-      .usage = "dithered:step=N|rate=N|error=N[,klt=1-256][,channels=off|on][,dither=on|off]",
+      .usage =
+          "dithered:step=N|rate=N|error=N[,klt=1-256][,channels=off|on][,dither=on|off]"
+          "[,of=changes|values]",
       .keys = kKeys,
       .device_form = true,
       .make_plain = Make,

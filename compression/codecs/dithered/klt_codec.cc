@@ -32,17 +32,6 @@ PayloadHeader HeaderFor(SampleShape shape, std::size_t samples) {
   return header;
 }
 
-std::vector<double> EnergiesOf(std::span<const std::span<const float>> samples, SampleShape shape) {
-  std::vector<double> energies;
-  energies.reserve(samples.size() * shape.tokens);
-  for (const auto& sample : samples) {
-    for (std::size_t at = 0; at < sample.size(); at += shape.hidden) {
-      energies.push_back(SumOfSquares(sample.data() + at, shape.hidden));
-    }
-  }
-  return energies;
-}
-
 std::size_t SectionBytesMax(SampleShape shape, std::size_t samples) {
   return DitheredCodec::kSectionAt + DitheredSectionBytesMax(shape, samples, Escapes::kAny);
 }
@@ -149,7 +138,7 @@ Result<KltCodec::SectionBytes> KltCodec::EncodeTurned(
                           const RandomKey& half_key, std::span<std::byte> to) {
     const std::vector<std::span<const float>> sources(half.begin(), half.end());
     const auto results = decoded.empty() ? std::span<const std::span<float>>() : std::span(half);
-    return inner_->EncodeWithStep(sources, half_shape, EnergiesOf(sources, half_shape), step,
+    return inner_->EncodeWithStep(sources, half_shape, TokenEnergies(sources, half_shape), step,
                                   half_key, to, results);
   };
   SHOAL_ASSIGN_OR_RETURN(const std::size_t first,
@@ -163,16 +152,26 @@ Result<KltCodec::SectionBytes> KltCodec::EncodeTurned(
   return SectionBytes{first, second};
 }
 
-Result<std::size_t> KltCodec::Encode(std::span<const std::span<const float>> samples,
-                                     SampleShape shape, const RandomKey& key,
-                                     std::span<std::byte> out,
-                                     std::span<const std::span<float>> decoded) const {
+Result<float> KltCodec::StepOf(std::span<const double> energies,
+                               std::span<const std::span<const float>> values, SampleShape shape,
+                               const RandomKey& key) const {
+  if (!follows_values() || values.empty()) return inner_->StepFor(energies, {}, shape.hidden, key);
+  const std::vector<double> followed = TokenEnergies(values, shape);
+  SHOAL_RETURN_IF_ERROR(inner_->CheckEnergies(followed, shape));
+  return inner_->StepOfChanges(energies, followed, shape.hidden, key);
+}
+
+Result<std::size_t> KltCodec::EncodeChanges(std::span<const std::span<const float>> samples,
+                                            std::span<const std::span<const float>> values,
+                                            SampleShape shape, const RandomKey& key,
+                                            std::span<std::byte> out,
+                                            std::span<const std::span<float>> decoded) const {
   SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
   SHOAL_CHECK(decoded.empty() || decoded.size() == samples.size());
   SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
-  const std::vector<double> energies = EnergiesOf(samples, shape);
+  const std::vector<double> energies = TokenEnergies(samples, shape);
   SHOAL_RETURN_IF_ERROR(inner_->CheckEnergies(energies, shape));
-  SHOAL_ASSIGN_OR_RETURN(const float step, inner_->StepFor(energies, {}, shape.hidden, key));
+  SHOAL_ASSIGN_OR_RETURN(const float step, StepOf(energies, values, shape, key));
   ReflectorCodes codes;
   codes.hidden = shape.hidden;
   if (MayTurn(energies, step)) {

@@ -40,7 +40,15 @@ class KltCodec final : public PlainCodec {
   std::size_t EncodedBytesMax(SampleShape shape, std::size_t samples) const override;
   Result<std::size_t> Encode(std::span<const std::span<const float>> samples, SampleShape shape,
                              const RandomKey& key, std::span<std::byte> out,
-                             std::span<const std::span<float>> decoded) const override;
+                             std::span<const std::span<float>> decoded) const override {
+    return EncodeChanges(samples, {}, shape, key, out, decoded);
+  }
+  bool follows_values() const override { return inner_->follows_values(); }
+  Result<std::size_t> EncodeChanges(std::span<const std::span<const float>> changes,
+                                    std::span<const std::span<const float>> values,
+                                    SampleShape shape, const RandomKey& key,
+                                    std::span<std::byte> out,
+                                    std::span<const std::span<float>> decoded) const override;
   Status Decode(std::span<const std::byte> payload, SampleShape shape, const RandomKey& key,
                 std::span<const std::span<float>> samples) const override;
 
@@ -78,6 +86,9 @@ class KltCodec final : public PlainCodec {
                                     SampleShape shape, const RandomKey& key,
                                     std::span<std::byte> out,
                                     std::span<const std::span<float>> decoded) const;
+  Result<float> StepOf(std::span<const double> energies,
+                       std::span<const std::span<const float>> values, SampleShape shape,
+                       const RandomKey& key) const;
   Status DecodeTurned(const Parts& parts, SampleShape shape, const RandomKey& key,
                       std::span<const std::span<float>> samples) const;
 

@@ -34,6 +34,25 @@ void ScaleTokens(const std::vector<float>& factors, std::span<const float> x, st
   }
 }
 
+// Samples times their channels' factors, in a place of their own.
+class ScaledSamples {
+ public:
+  ScaledSamples(const std::vector<float>& factors, std::span<const std::span<const float>> samples,
+                SampleShape shape)
+      : values_(samples.size() * shape.values() * sizeof(float)) {
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      spans_.push_back(values_.floats().subspan(i * shape.values(), shape.values()));
+      ScaleTokens(factors, samples[i], spans_.back());
+    }
+  }
+  const std::vector<std::span<float>>& spans() const { return spans_; }
+  std::vector<std::span<const float>> sources() const { return {spans_.begin(), spans_.end()}; }
+
+ private:
+  Buffer values_;
+  std::vector<std::span<float>> spans_;
+};
+
 }  // namespace
 
 std::size_t ScaledHeadBytesMax(std::uint32_t hidden) { return kSideAt + SideBytesMax(hidden); }
@@ -78,32 +97,29 @@ std::shared_ptr<const PlainCodec> ScaledCodec::Wider() const {
   return wider == nullptr ? nullptr : std::make_shared<const ScaledCodec>(std::move(wider));
 }
 
-Result<std::size_t> ScaledCodec::Encode(std::span<const std::span<const float>> samples,
-                                        SampleShape shape, const RandomKey& key,
-                                        std::span<std::byte> out,
-                                        std::span<const std::span<float>> decoded) const {
-  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, samples, false, spec_));
-  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, samples.size()));
-  const ChannelExponents exponents = FitChannelExponents(samples, shape);
-  const std::size_t before = WriteScaledHead(exponents, shape, samples.size(), out);
+Result<std::size_t> ScaledCodec::EncodeChanges(std::span<const std::span<const float>> changes,
+                                               std::span<const std::span<const float>> values,
+                                               SampleShape shape, const RandomKey& key,
+                                               std::span<std::byte> out,
+                                               std::span<const std::span<float>> decoded) const {
+  SHOAL_RETURN_IF_ERROR(CheckSamples(shape, changes, false, spec_));
+  SHOAL_CHECK(out.size() >= EncodedBytesMax(shape, changes.size()));
+  if (!follows_values()) values = {};
+  const ChannelExponents exponents = FitChannelExponents(values.empty() ? changes : values, shape);
+  const std::size_t before = WriteScaledHead(exponents, shape, changes.size(), out);
   const std::span<std::byte> body = out.subspan(before);
   if (exponents.empty()) {
     SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                           inner_->Encode(samples, shape, key, body, decoded));
+                           inner_->EncodeChanges(changes, values, shape, key, body, decoded));
     return before + bytes;
   }
-  Buffer scaled(samples.size() * shape.values() * sizeof(float));
   const std::vector<float> down = ChannelFactors(exponents, true);
-  std::vector<std::span<const float>> sources;
-  std::vector<std::span<float>> results;
-  for (std::size_t i = 0; i < samples.size(); ++i) {
-    const auto to = scaled.floats().subspan(i * shape.values(), shape.values());
-    ScaleTokens(down, samples[i], to);
-    sources.push_back(to);
-    if (!decoded.empty()) results.push_back(to);
-  }
-  SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                         inner_->Encode(sources, shape, key, body, results));
+  const ScaledSamples scaled(down, changes, shape), scaled_values(down, values, shape);
+  const std::vector<std::span<float>> results =
+      decoded.empty() ? std::vector<std::span<float>>() : scaled.spans();
+  SHOAL_ASSIGN_OR_RETURN(
+      const std::size_t bytes,
+      inner_->EncodeChanges(scaled.sources(), scaled_values.sources(), shape, key, body, results));
   const std::vector<float> up = ChannelFactors(exponents, false);
   for (std::size_t i = 0; i < results.size(); ++i) ScaleTokens(up, results[i], decoded[i]);
   return before + bytes;

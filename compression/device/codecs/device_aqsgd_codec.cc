@@ -98,7 +98,9 @@ Result<std::size_t> DeviceAqsgdCodec::EncodeDeltas(const DeviceContext& context,
   SHOAL_ASSIGN_OR_RETURN(std::byte* const deltas,
                          scratch_.Reserve(kDeltasSlot, samples.size() * n * sizeof(float)));
   std::vector<DeviceSample> coded;  // the changes take the place of x
+  std::vector<const float*> followed;
   for (DeviceSample& sample : samples) {
+    followed.push_back(sample.x);
     sample.values = reinterpret_cast<float*>(deltas) + sample.index * n;
     DeviceSample change = sample;
     change.x = sample.values;
@@ -108,6 +110,7 @@ Result<std::size_t> DeviceAqsgdCodec::EncodeDeltas(const DeviceContext& context,
   SHOAL_RETURN_IF_ERROR(images_.Subtract(context, samples));
   DeviceContext of_changes = context;
   if (format != nullptr) of_changes.magnitude_most = kDeltaMax;
+  of_changes.followed = followed;
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes, section.Encode(of_changes, coded, false, out));
   SHOAL_RETURN_IF_ERROR(section.Decode(context, coded, false));
   SHOAL_RETURN_IF_ERROR(images_.Advance(context, samples, stats != nullptr));

@@ -222,10 +222,14 @@ Result<std::size_t> DeviceDitheredSection::Encode(const DeviceContext& context,
                                                   std::span<std::byte> out) {
   SHOAL_CHECK(!delta && context.samples == samples.size());
   SHOAL_CHECK(out.size() >= codec_.EncodedBytesMax(context.shape, samples.size()));
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<double> followed, FollowedEnergies(context, codec_));
   SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
   SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, TokenEnergies(context));
   SHOAL_RETURN_IF_ERROR(codec_.CheckEnergies(energies, context.shape));
-  SHOAL_ASSIGN_OR_RETURN(const float step, ChooseStep(context, energies));
+  SHOAL_ASSIGN_OR_RETURN(
+      const float step, followed.empty() ? ChooseStep(context, energies)
+                                         : codec_.StepOfChanges(energies, followed,
+                                                                context.shape.hidden, context.key));
   return EncodeWithStep(context, energies, step, out);
 }
 
@@ -290,6 +294,15 @@ Status DeviceDitheredSection::Decode(const DeviceContext& context, std::span<Dev
 }
 
 }  // namespace
+
+Result<std::vector<double>> FollowedEnergies(const DeviceContext& context,
+                                             const DitheredCodec& codec) {
+  if (!codec.follows_values() || context.followed.empty()) return std::vector<double>();
+  SHOAL_RETURN_IF_ERROR(SendFollowed(context));
+  SHOAL_ASSIGN_OR_RETURN(std::vector<double> energies, TokenEnergies(context));
+  SHOAL_RETURN_IF_ERROR(codec.CheckEnergies(energies, context.shape));
+  return energies;
+}
 
 std::unique_ptr<DeviceStepSection> NewDeviceStepSection(const DitheredCodec& codec) {
   return std::make_unique<DeviceDitheredSection>(codec);

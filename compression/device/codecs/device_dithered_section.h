@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "compression/codecs/dithered/dithered_codec.h"
 #include "compression/device/device_section.h"
@@ -22,6 +23,10 @@ class DeviceStepSection : public DeviceSection {
                                              std::span<const double> energies, float step,
                                              std::span<std::byte> out) = 0;
 };
+
+// Energies of the values that the step of changes follows; empty: it follows the changes.
+Result<std::vector<double>> FollowedEnergies(const DeviceContext& context,
+                                             const DitheredCodec& codec);
 
 // `codec` outlives the section.
 std::unique_ptr<DeviceStepSection> NewDeviceStepSection(const DitheredCodec& codec);

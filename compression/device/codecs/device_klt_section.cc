@@ -178,11 +178,15 @@ Result<std::size_t> DeviceKltSection::Encode(const DeviceContext& context,
   SHOAL_CHECK(out.size() >= codec_.EncodedBytesMax(context.shape, samples.size()));
   const SampleShape shape = context.shape;
   SHOAL_RETURN_IF_ERROR(CheckRows(samples.size() * shape.tokens, codec_.spec()));
+  const DitheredCodec& inner = codec_.inner();
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<double> followed, FollowedEnergies(context, inner));
   SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
   SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, TokenEnergies(context));
-  SHOAL_RETURN_IF_ERROR(codec_.inner().CheckEnergies(energies, shape));
+  SHOAL_RETURN_IF_ERROR(inner.CheckEnergies(energies, shape));
   SHOAL_ASSIGN_OR_RETURN(const float step,
-                         codec_.inner().StepFor(energies, {}, shape.hidden, context.key));
+                         followed.empty()
+                             ? inner.StepFor(energies, {}, shape.hidden, context.key)
+                             : inner.StepOfChanges(energies, followed, shape.hidden, context.key));
   SHOAL_ASSIGN_OR_RETURN(const ReflectorCodes codes, Fit(context, energies, step));
   rank_ = static_cast<std::uint32_t>(codes.rank);
   const std::size_t start = KltCodec::WriteStart(codes, shape, samples.size(), out);

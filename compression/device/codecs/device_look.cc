@@ -26,6 +26,15 @@ Result<std::vector<double>> TokenEnergies(const DeviceContext& context) {
   return energies;
 }
 
+Status SendFollowed(const DeviceContext& context) {
+  std::vector<DeviceSample> samples(context.followed.size());
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].x = context.followed[i];
+    samples[i].index = static_cast<std::uint32_t>(i);
+  }
+  return SendSamples(context, samples);
+}
+
 Result<std::vector<float>> LookAtTokens(const DeviceContext& context, LookPass pass,
                                         std::size_t width, std::span<const LookRow> look_rows) {
   std::vector<float> looked(pass == LookPass::kRows ? look_rows.size() * width : width);

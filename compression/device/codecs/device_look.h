@@ -15,6 +15,9 @@ namespace shoal::compression {
 // The sums of squares of all tokens of the section, in order. Uses kScalesSlot.
 Result<std::vector<double>> TokenEnergies(const DeviceContext& context);
 
+// Sends the values that changes lead to as the samples of the next job.
+Status SendFollowed(const DeviceContext& context);
+
 LookRow LookRowOf(std::size_t token, SampleShape shape, float scale);
 // LookJob: the first `width` values of each row, one row after the other, or `width` sums.
 Result<std::vector<float>> LookAtTokens(const DeviceContext& context, LookPass pass,

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view kFactorsSlot = "channel_factors";
 constexpr std::string_view kScaledSlot = "scaled";
+constexpr std::string_view kFollowedSlot = "scaled_followed";
 
 class DeviceScaledSection final : public DeviceSection {
  public:
@@ -29,6 +30,9 @@ class DeviceScaledSection final : public DeviceSection {
     return inner;
   }
   Result<ChannelExponents> ChooseExponents(const DeviceContext& context) const;
+  // Puts the scaled x of samples into a slot, and lets their x be that.
+  Status ScaleInto(const DeviceContext& context, std::string_view slot,
+                   std::span<DeviceSample> samples) const;
   // Samples' x or values by 2^exponent, or its inverse.
   Status Scale(const DeviceContext& context, std::span<const DeviceSample> samples,
                bool inverse) const;
@@ -74,24 +78,37 @@ Result<std::size_t> DeviceScaledSection::Encode(const DeviceContext& context,
                                                 std::span<std::byte> out) {
   SHOAL_CHECK(!delta && context.samples == samples.size());
   SHOAL_CHECK(out.size() >= codec_.EncodedBytesMax(context.shape, samples.size()));
-  const std::size_t n = context.shape.values();
-  SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
+  const bool follows = codec_.follows_values() && !context.followed.empty();
+  SHOAL_RETURN_IF_ERROR(follows ? SendFollowed(context) : SendSamples(context, samples));
   SHOAL_ASSIGN_OR_RETURN(exponents_, ChooseExponents(context));
   const std::size_t head = WriteScaledHead(exponents_, context.shape, samples.size(), out);
   std::vector<DeviceSample> scaled(samples.begin(), samples.end());
+  DeviceContext inner = InnerContext(context);
+  std::vector<const float*> followed;
   if (!exponents_.empty()) {
-    SHOAL_ASSIGN_OR_RETURN(
-        std::byte* const at,
-        context.scratch->Reserve(kScaledSlot, samples.size() * n * sizeof(float)));
-    for (std::size_t i = 0; i < samples.size(); ++i) {
-      scaled[i].values = reinterpret_cast<float*>(at) + i * n;
-    }
-    SHOAL_RETURN_IF_ERROR(Scale(context, scaled, true));
-    for (DeviceSample& sample : scaled) sample.x = sample.values;
+    SHOAL_RETURN_IF_ERROR(ScaleInto(context, kScaledSlot, scaled));
+    std::vector<DeviceSample> values(follows ? context.followed.size() : 0);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i].x = context.followed[i];
+    if (follows) SHOAL_RETURN_IF_ERROR(ScaleInto(context, kFollowedSlot, values));
+    for (const DeviceSample& sample : values) followed.push_back(sample.x);
+    inner.followed = followed;
   }
   SHOAL_ASSIGN_OR_RETURN(const std::size_t bytes,
-                         inner_->Encode(InnerContext(context), scaled, false, out.subspan(head)));
+                         inner_->Encode(inner, scaled, false, out.subspan(head)));
   return head + bytes;
+}
+
+Status DeviceScaledSection::ScaleInto(const DeviceContext& context, std::string_view slot,
+                                      std::span<DeviceSample> samples) const {
+  const std::size_t n = context.shape.values();
+  SHOAL_ASSIGN_OR_RETURN(std::byte* const at,
+                         context.scratch->Reserve(slot, samples.size() * n * sizeof(float)));
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    samples[i].values = reinterpret_cast<float*>(at) + i * n;
+  }
+  SHOAL_RETURN_IF_ERROR(Scale(context, samples, true));
+  for (DeviceSample& sample : samples) sample.x = sample.values;
+  return Status::Ok();
 }
 
 Status DeviceScaledSection::Stage(const DeviceContext& context,

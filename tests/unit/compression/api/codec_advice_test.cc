@@ -73,6 +73,11 @@ TEST(CodecAdviceTest, WhatIsLeftOutOfGradients) {
               ElementsAre(HasSubstr("biases every step; take dithered")));
   EXPECT_THAT(Advice("aqsgd:bits=4", "topk:ratio=0.2,bits=8,feedback=on"), IsEmpty());
   EXPECT_THAT(Advice("aqsgd:bits=4", "direct:bits=2,feedback=on"), IsEmpty());
+  const std::string gradients =
+      "aqsgd:delta=dithered:step=0.4/of=values,first_visit=dithered:step=0.4";
+  EXPECT_THAT(Advice("tiles:bits=4", gradients, 1),
+              ElementsAre(HasSubstr("no change of a gradient is ever sent")));
+  EXPECT_THAT(Advice("aqsgd:bits=4", gradients), IsEmpty());
   EXPECT_THAT(Advice("aqsgd:bits=4", "dithered:step=1,dither=off"),
               ElementsAre(HasSubstr("biases every sum")));
   EXPECT_THAT(Advice("direct:bits=8", "direct:bits=2,feedback=on", 1),

@@ -18,6 +18,10 @@ constexpr char kForward[] =
     "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
     "first_visit=dithered:step=0.1/klt=64/channels=on";
 constexpr char kBackward[] = "dithered:step=0.4,klt=64,channels=on";
+// Of gradients with m.
+constexpr char kOfValues[] =
+    "aqsgd:delta=dithered:step=0.4/of=values/klt=64/channels=on,"
+    "first_visit=dithered:step=0.4/klt=64/channels=on";
 
 class DeviceKltTest : public DeviceDitherTest {
  protected:
@@ -138,7 +142,7 @@ TEST_P(DeviceKltTest, Refusals) {
     auto x = Directed(2, shape, 1);
     x[1][40] = bad;
     for (const char* spec : {kBackward, "dithered:step=0.4,klt=8", "dithered:step=1,channels=on",
-                             "direct:bits=4,channels=on", kForward}) {
+                             "direct:bits=4,channels=on", kForward, kOfValues}) {
       ASSERT_NO_FATAL_FAILURE(CompareRefusal({spec, shape, {}}, x));
     }
     const Message change{kForward, shape, {}};
@@ -210,6 +214,25 @@ TEST_P(DeviceKltTest, ChangesUnderChannelScales) {
           if (visit == 2) m[1].clear();
           ASSERT_NO_FATAL_FAILURE(Compare({spec, shape, {1, visit, 2, 3, 0}, mode},
                                           Directed(3, shape, visit, scale), &m));
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DeviceKltTest, ChangesWhoseErrorFollowsTheValues) {
+  for (const SampleShape shape : {SampleShape{50, 128}, SampleShape{70, 36}, SampleShape{3, 64}}) {
+    for (const char* spec :
+         {kOfValues, "aqsgd:delta=dithered:step=0.5/of=values,first_visit=dithered:step=0.5",
+          "aqsgd:delta=dithered:step=0.5/of=values/klt=9,first_visit=raw:dtype=fp16",
+          "aqsgd:delta=dithered:error=0.1/of=values/channels=on,first_visit=dithered:rate=3"}) {
+      for (const float scale : {1.0F, 1e-6F, 0.0F}) {
+        std::vector<Bytes> m(3);
+        for (std::uint64_t visit = 0; visit < 4; ++visit) {
+          if (visit == 2) m[1].clear();
+          const float of_visit = visit == 3 ? 100 * scale : scale;
+          ASSERT_NO_FATAL_FAILURE(
+              Compare({spec, shape, {1, visit, 2, 3, 1}}, Directed(3, shape, visit, of_visit), &m));
         }
       }
     }
