@@ -110,6 +110,23 @@ std::string LowRankText(const Json& low_rank) {
   return text + Decimal(" (activations alike by %.2f)", Number(low_rank, "correlation"));
 }
 
+std::string ChangesText(const Json& seen, const char* what) {
+  return std::string(what) + " change by " + PercentText(seen, "relativeDelta") + " (a tenth by " +
+         PercentText(seen, "relativeDeltaP90") + " or more)";
+}
+
+// How often samples travelled as what.
+void AddVisits(const Json& seen, const std::string& of, std::vector<std::string>* parts) {
+  const std::uint64_t hits = Whole(seen, "deltaHits"), first = Whole(seen, "firstVisits");
+  if (hits + first > 0) {
+    parts->push_back(of + std::to_string(hits) + " changes, " + std::to_string(first) +
+                     " first visits");
+  }
+  if (const std::uint64_t again = Whole(seen, "resends"); again > 0) {
+    parts->push_back(std::to_string(again) + " sent again in full");
+  }
+}
+
 // What one end of a boundary measures, in words; "" as long as it is nothing.
 std::string BoundaryText(const Json& end) {
   const std::string mode = Text(end, "mode");
@@ -118,8 +135,7 @@ std::string BoundaryText(const Json& end) {
     parts.push_back(net::PeerLabel("boundaries[].mode", mode));
   }
   if (At(end, "relativeDelta").is_number()) {
-    parts.push_back("tokens change by " + PercentText(end, "relativeDelta") + " (a tenth by " +
-                    PercentText(end, "relativeDeltaP90") + " or more)");
+    parts.push_back(ChangesText(end, "tokens"));
   }
   for (const auto& [key, side] :
        {std::pair{"forwardError", "sender"}, std::pair{"backwardError", "receiver"}}) {
@@ -130,13 +146,12 @@ std::string BoundaryText(const Json& end) {
   if (const std::string low_rank = LowRankText(At(end, "lowRank")); !low_rank.empty()) {
     parts.push_back(low_rank);
   }
-  const std::uint64_t hits = Whole(end, "deltaHits");
-  const std::uint64_t first = Whole(end, "firstVisits");
-  if (hits + first > 0) {
-    parts.push_back(std::to_string(hits) + " changes, " + std::to_string(first) + " first visits");
-  }
-  if (const std::uint64_t again = Whole(end, "resends"); again > 0) {
-    parts.push_back(std::to_string(again) + " sent again in full");
+  AddVisits(end, "", &parts);
+  if (const Json& gradients = At(end, "gradients"); gradients.is_object()) {
+    if (At(gradients, "relativeDelta").is_number()) {
+      parts.push_back(ChangesText(gradients, "gradients"));
+    }
+    AddVisits(gradients, "gradients: ", &parts);
   }
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;

@@ -24,7 +24,9 @@ Result<storage::DeltaImages> ImagesOf(const pipeline::RunnerConfig& config) {
   const auto bytes = [&](const compression::MessageCodec& codec) {
     return compression::KeptBytes(codec, shape, config.micro_batch_rows, config.segment_bytes_min);
   };
-  return storage::DeltaImages{.m = forward->keeps_m() ? bytes(*forward) : 0,
+  std::uint64_t m = 0;
+  for (const auto& codec : {forward, backward}) m += codec->keeps_m() ? bytes(*codec) : 0;
+  return storage::DeltaImages{.m = m,
                               .residual = backward->keeps_residual() ? bytes(*backward) : 0};
 }
 

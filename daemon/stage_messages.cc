@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "pipeline/core/inventory.h"
 #include "replica/methods/group_limits.h"
 
 namespace shoal::daemon {
@@ -299,8 +300,7 @@ control::v1::PeerMessage AppliedMessage(std::uint64_t generation, std::uint64_t 
   control::v1::Applied* proto = message.mutable_applied();
   proto->set_generation(generation);
   proto->set_step(step);
-  for (const pipeline::BoundaryChecksum& end : boundaries) {
-    if (end.side == storage::BoundarySide::kResidual) continue;  // no other end to compare with
+  for (const pipeline::BoundaryChecksum& end : pipeline::SharedChecksums(boundaries)) {
     control::v1::BoundaryChecksum* item = proto->add_boundaries();
     item->set_boundary(end.boundary);
     item->set_receiver(end.side == storage::BoundarySide::kReceiver);

@@ -190,6 +190,19 @@ StatusValue LowRankValues(const std::optional<pipeline::LowRankStats>& seen) {
                       {"lazy", seen->lazy}};
 }
 
+// Of gradients that build on an m of their own.
+StatusValue GradientVisits(const std::optional<pipeline::VisitStats>& seen) {
+  if (!seen) return {};
+  return StatusObject{
+      {"mode", seen->mode ? StatusValue(compression::DeltaModeName(*seen->mode)) : StatusValue()},
+      {"relativeDelta", Average(seen->relative_delta)},
+      {"relativeDeltaP90", Average(seen->relative_delta_p90)},
+      {"firstVisitRatio", Average(seen->without_m)},
+      {"deltaHits", seen->delta_hits},
+      {"firstVisits", seen->first_visits},
+      {"resends", seen->resends}};
+}
+
 StatusList BoundariesValues(const StatusSnapshot& snapshot) {
   StatusList boundaries;
   for (const pipeline::BoundaryStats& end : snapshot.runner.boundaries) {
@@ -209,6 +222,7 @@ StatusList BoundariesValues(const StatusSnapshot& snapshot) {
         {"deltaHits", end.delta_hits},
         {"firstVisits", end.first_visits},
         {"resends", end.resends},
+        {"gradients", GradientVisits(end.gradients)},
         {"lowRank", LowRankValues(end.low_rank)}});
   }
   return boundaries;

@@ -42,10 +42,12 @@ Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward
                            "aqsgd:bits=3");
   }
   if (backward.keeps_m()) {
-    return InvalidArgument("backward codec " + backward.spec() +
-                           " builds on m, which both ends keep of activations only; for gradients "
-                           "take dithered:step=0.5 or direct:bits=8, or topk with feedback=on, "
-                           "whose sender alone keeps what it did not send");
+    SHOAL_ASSIGN_OR_RETURN(const CodecTraits traits, TraitsOf(backward.spec()));
+    if (!traits.unbiased) {
+      return InvalidArgument("backward codec " + backward.spec() +
+                             " rounds changes of gradients to one side, which every sum of them "
+                             "keeps; take dithered for delta= and first_visit=");
+    }
   }
   return Status::Ok();
 }

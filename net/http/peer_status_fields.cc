@@ -263,6 +263,20 @@ constexpr StatusField kFields[] = {
     Number("boundaries[].resends", kNone, "Samples sent again in full, in this generation.")
         .Label("sent again")
         .Metric("shoal_boundary_resends_total"),
+    Object("boundaries[].gradients", "Gradients that build on m; null: with another codec."),
+    Text("boundaries[].gradients.mode", "How gradients with an m are sent.")
+        .Values("delta; wide delta=changes with twice the bits; full=whole gradients"),
+    Number("boundaries[].gradients.relativeDelta", kNone,
+           "A token's gradient's change since its sample's last visit against it: median of a "
+           "message's tokens, recent average; null: not measured at this end.")
+        .Metric("shoal_boundary_gradient_relative_delta"),
+    Number("boundaries[].gradients.relativeDeltaP90", kNone, "The same, 90th percentile."),
+    Number("boundaries[].gradients.firstVisitRatio", kNone,
+           "Part of the gradients that travelled without m, recent average.")
+        .Metric("shoal_boundary_gradient_first_visit_ratio"),
+    Number("boundaries[].gradients.deltaHits", kNone, "Gradients coded as changes."),
+    Number("boundaries[].gradients.firstVisits", kNone, "Gradients coded without m."),
+    Number("boundaries[].gradients.resends", kNone, "Gradients sent again in full."),
     Object("boundaries[].lowRank", "Gradients that travel as low rank; null: with another codec."),
     Number("boundaries[].lowRank.messages", kNone, "Messages of gradients."),
     Number("boundaries[].lowRank.ratio", kNone, "Part of the gradients sent as low rank.")

@@ -322,8 +322,10 @@ function showEnds(v) {
   const of = name => label("boundaries[]." + name);
   const head = [label("links[].name"), ...["boundary", "side", "mode", "relativeDelta",
                 "relativeDeltaP90", "forwardError", "firstVisits", "deltaHits", "resends"].map(of)];
-  show("ends", headRow(head), ...ends.map(e => {
-    const sender = e.side === "sender";
+  // Each end says what it sends.
+  show("ends", headRow(head), ...ends.map(end => {
+    const sender = end.side === "sender";
+    const e = sender ? end : {...end, ...end.gradients};
     const low = sender ? null : e.lowRank;
     const mode = low ? `${part(low.ratio)} low rank` : e.mode || "–";
     const cells = [e.from.name, e.boundary, label("boundaries[].side", e.side), mode,

@@ -104,7 +104,7 @@ bulk::v1::FrameHeader FrameHeaderOf(const Frame& frame) {
 
 Status CheckFrameHeader(const bulk::v1::FrameHeader& header, std::uint64_t frame_bytes_max) {
   if (header.kind() < static_cast<std::uint32_t>(FrameKind::kActivation) ||
-      header.kind() > static_cast<std::uint32_t>(FrameKind::kSpotCheck)) {
+      header.kind() > static_cast<std::uint32_t>(FrameKind::kReceived)) {
     return InvalidArgument("unknown frame kind " + std::to_string(header.kind()));
   }
   if (header.payload_bytes() > frame_bytes_max) {

@@ -16,13 +16,14 @@ namespace shoal::net {
 enum class FrameKind : std::uint32_t {
   kActivation = 1,  // forward, stage s to s + 1
   kGradient = 2,    // backward, stage s + 1 to s
-  kResend = 3,      // receiver of an activation: send these samples in full
+  kResend = 3,      // receiver of an activation or gradient: send these samples in full
   kInventory = 4,   // what this end's delta store has for the boundary: payload, see pipeline
   kGroup = 5,       // collective traffic: tag and payload
   kEvicted = 6,     // samples this end no longer has m for
   kEvaluation = 7,  // activations of validation rows, forward; backward: they were taken
   kState = 8,       // of a stage, to a member of its group that lacks it
   kSpotCheck = 9,   // m images that activations, which follow on the same link, build on
+  kReceived = 10,   // receiver of gradients with m: of this micro-batch nothing is lacking
 };
 
 struct FrameSample {

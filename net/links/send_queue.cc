@@ -28,7 +28,8 @@ std::size_t PriorityOf(FrameKind kind) {
     case FrameKind::kResend:
     case FrameKind::kInventory:
     case FrameKind::kGroup:
-    case FrameKind::kEvicted: return 1;
+    case FrameKind::kEvicted:
+    case FrameKind::kReceived: return 1;
     case FrameKind::kActivation:
     case FrameKind::kEvaluation:
     case FrameKind::kSpotCheck: return 2;

@@ -84,26 +84,40 @@ Boundary::Boundary(BoundaryConfig config, const TransferResources& transfers,
   seen_.side = side;
   MakeCaches(caches);
   const auto send = [this](net::Frame frame) { return Send(std::move(frame)); };
-  BoundaryReceiver::Handlers receive{send, handlers_.on_data,
-                                     [this](const Status& status) { FailByPeer(status); }, nullptr};
+  BoundaryCache* const forward = m_[kForward].cache.get();
+  BoundaryCache* const backward = m_[kBackward].cache.get();
+  BoundaryCache* const gradients = backward != nullptr ? backward : residual_.get();
+  out_ =
+      std::make_unique<BoundarySender>(transfers, sender() ? forward_ : backward_,
+                                       sender() ? forward : gradients, memory_.get(), &seen_, send);
+  in_ =
+      std::make_unique<BoundaryReceiver>(transfers, sender() ? backward_ : forward_,
+                                         sender() ? backward : forward, &seen_, ReceiverHandlers());
+}
+
+BoundaryReceiver::Handlers Boundary::ReceiverHandlers() {
+  BoundaryReceiver::Handlers handlers;
+  handlers.send = [this](net::Frame frame) { return Send(std::move(frame)); };
+  handlers.on_ready = handlers_.on_data;
+  handlers.on_bad = [this](const Status& status) { FailByPeer(status); };
   if (memory_ != nullptr) {
-    receive.on_sampled = [this](std::uint32_t micro_batch, std::vector<float> sampled) {
+    handlers.on_sampled = [this](std::uint32_t micro_batch, std::vector<float> sampled) {
       memory_->PutActivations(micro_batch, std::move(sampled));
     };
   }
-  out_ = std::make_unique<BoundarySender>(transfers, sender() ? forward_ : backward_,
-                                          sender() ? delta_.get() : residual_.get(), memory_.get(),
-                                          &seen_, send);
-  in_ = std::make_unique<BoundaryReceiver>(transfers, sender() ? backward_ : forward_,
-                                           sender() ? nullptr : delta_.get(), &seen_,
-                                           std::move(receive));
+  // A gradient tells by itself that its activation arrived; nothing else tells that a gradient did.
+  if (sender() && m_[kBackward].cache != nullptr) {
+    handlers.on_decoded = [this](std::uint32_t micro_batch) { SendReceived(micro_batch); };
+  }
+  return handlers;
 }
 
 void Boundary::MakeCaches(const BoundaryCache::Resources& resources) {
+  using Side = storage::BoundarySide;
   const bool residual = !sender() && backward_.codec->keeps_residual();
-  const bool delta = forward_.codec->keeps_m();
-  const std::uint64_t ahead = config_.prefetch_bytes / (delta && residual ? 2 : 1);
-  const auto make = [&](storage::BoundarySide side, const DirectionConfig& direction) {
+  const bool forward = forward_.codec->keeps_m(), backward = backward_.codec->keeps_m();
+  const std::uint64_t ahead = config_.prefetch_bytes / (forward && (backward || residual) ? 2 : 1);
+  const auto make = [&](Side side, const DirectionConfig& direction) {
     return std::make_unique<BoundaryCache>(
         BoundaryCache::Config{{config_.run, direction.boundary, side},
                               direction.codec,
@@ -113,11 +127,23 @@ void Boundary::MakeCaches(const BoundaryCache::Resources& resources) {
                               config_.first_step},
         resources);
   };
-  if (delta) delta_ = make(side_, forward_);
-  if (residual) residual_ = make(storage::BoundarySide::kResidual, backward_);
+  if (forward) m_[kForward].cache = make(side_, forward_);
+  if (residual) residual_ = make(Side::kResidual, backward_);
+  if (backward) {
+    const Side side = sender() ? Side::kGradientReceiver : Side::kGradientSender;
+    m_[kBackward].cache = make(side, backward_);
+    seen_.gradients.emplace();
+  }
   if (backward_.codec->stateful() == nullptr) return;
   seen_.low_rank.emplace();
   if (!sender()) memory_ = std::make_unique<LinkMemory>();
+}
+
+void Boundary::EachCache(const std::function<void(BoundaryCache*)>& use) const {
+  for (BoundaryCache* cache :
+       {m_[kForward].cache.get(), residual_.get(), m_[kBackward].cache.get()}) {
+    if (cache != nullptr) use(cache);
+  }
 }
 
 std::string Boundary::peer_name() const {
@@ -131,8 +157,10 @@ std::string Boundary::Missing() const {
   if (state_ == BoundaryState::kNew || state_ == BoundaryState::kOpening) {
     return "the link to " + peer_name();
   }
-  if (state_ == BoundaryState::kMatching && !their_inventory_)
+  for (const Direction direction : {kForward, kBackward}) {
+    if (state_ != BoundaryState::kMatching || !Told(direction) || m_[direction].theirs) continue;
     return "the inventory of " + peer_name();
+  }
   return "the own delta store";
 }
 
@@ -161,43 +189,65 @@ void Boundary::Open() {
     OnSent(kind, elapsed_ms);
   };
   link_ = resources_.links->Open(target_, sender(), std::move(handlers));
-  const auto have = [this](BoundaryCache::Inventory inventory) {
-    own_inventory_ = std::move(inventory);
-    if (state_ == BoundaryState::kMatching) SendInventory(*own_inventory_);
-    MaybeAgree();
-  };
-  if (delta_ == nullptr) return have({});
-  delta_->ReadInventory(have);
+  for (const Direction direction : {kForward, kBackward}) {
+    if (!Told(direction)) continue;
+    const auto have = [this, direction](BoundaryCache::Inventory inventory) {
+      OnOwnInventory(direction, std::move(inventory));
+    };
+    if (m_[direction].cache == nullptr) {
+      have({});
+    } else {
+      m_[direction].cache->ReadInventory(have);
+    }
+  }
+}
+
+void Boundary::OnOwnInventory(Direction direction, BoundaryCache::Inventory inventory) {
+  m_[direction].own = std::move(inventory);
+  if (state_ == BoundaryState::kMatching) SendInventory(direction);
+  MaybeAgree();
 }
 
 void Boundary::OnLinkOpen() {
   SHOAL_ASSERT_ON(generation_->control());
   Go(BoundaryEvent::kLinkOpen);
   generation_->Progress();
-  if (own_inventory_) SendInventory(*own_inventory_);
+  for (const Direction direction : {kForward, kBackward}) {
+    if (m_[direction].own) SendInventory(direction);
+  }
   MaybeAgree();
 }
 
-void Boundary::SendInventory(BoundaryCache::Inventory inventory) {
+void Boundary::SendInventory(Direction direction) {
   net::Frame frame = resources_.links->NewFrame(net::FrameKind::kInventory, {});
-  frame.payload = EncodeInventory(inventory);
+  frame.tag = direction;
+  frame.payload = EncodeInventory(*m_[direction].own);
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
     generation_->Fail(sent.WithContext("cannot send the inventory to " + peer_name()));
   }
 }
 
 void Boundary::MaybeAgree() {
-  if (state_ != BoundaryState::kMatching || !own_inventory_ || !their_inventory_) return;
+  if (state_ != BoundaryState::kMatching) return;
+  for (const Direction direction : {kForward, kBackward}) {
+    const SharedM& m = m_[direction];
+    if (Told(direction) && (!m.own || !m.theirs)) return;
+  }
   Go(BoundaryEvent::kInventories);
-  const auto up = [this] {
+  const auto agreed = [this] {
+    if (--agreeing_ > 0) return;
     Go(BoundaryEvent::kAgreed);
-    own_inventory_->clear();
-    their_inventory_->clear();
     generation_->Progress();
     handlers_.on_up();
   };
-  if (delta_ == nullptr) return up();
-  delta_->Agree(std::move(*own_inventory_), std::move(*their_inventory_), up);
+  agreeing_ = 1;  // this function
+  for (SharedM& m : m_) {
+    if (m.cache == nullptr) continue;
+    ++agreeing_;
+    m.cache->Agree(*std::exchange(m.own, BoundaryCache::Inventory()),
+                   *std::exchange(m.theirs, BoundaryCache::Inventory()), agreed);
+  }
+  agreed();
 }
 
 void Boundary::OnFrame(net::Frame frame) {
@@ -218,9 +268,10 @@ Status Boundary::Accept(net::Frame frame) {
       if (!sender()) return AcceptOfStep(std::move(frame));
       break;
     case FrameKind::kGradient:
-    case FrameKind::kResend:
       if (sender()) return AcceptOfStep(std::move(frame));
       break;
+    case FrameKind::kResend: return AcceptOfStep(std::move(frame));
+    case FrameKind::kReceived: return OnReceived(frame);
     case FrameKind::kEvaluation: return OnEvaluation(std::move(frame));
     case FrameKind::kGroup:
     case FrameKind::kState:
@@ -285,29 +336,61 @@ Status Boundary::KeepEarly(net::Frame frame) {
   return Status::Ok();
 }
 
+Result<Boundary::Direction> Boundary::DirectionOf(const net::Frame& frame) const {
+  if (frame.tag == kForward || (frame.tag == kBackward && Told(kBackward))) {
+    return static_cast<Direction>(frame.tag);
+  }
+  return InvalidArgument("m of direction " + std::to_string(frame.tag) +
+                         ", of which this boundary keeps none");
+}
+
 Status Boundary::OnInventory(const net::Frame& frame) {
-  if (their_inventory_) return InvalidArgument("a second inventory");
-  SHOAL_ASSIGN_OR_RETURN(their_inventory_, DecodeInventory(frame.payload.bytes()));
+  SHOAL_ASSIGN_OR_RETURN(const Direction direction, DirectionOf(frame));
+  SharedM& m = m_[direction];
+  if (m.theirs) return InvalidArgument("a second inventory");
+  SHOAL_ASSIGN_OR_RETURN(m.theirs, DecodeInventory(frame.payload.bytes()));
   MaybeAgree();
   return Status::Ok();
 }
 
 Status Boundary::OnEvicted(const net::Frame& frame) {
-  if (delta_ == nullptr) return InvalidArgument("losses of m, but the codec keeps none");
+  SHOAL_ASSIGN_OR_RETURN(const Direction direction, DirectionOf(frame));
+  BoundaryCache* const cache = m_[direction].cache.get();
+  if (cache == nullptr) return InvalidArgument("losses of m, but the codec keeps none");
   SHOAL_ASSIGN_OR_RETURN(std::vector<SegmentId> segments, DecodeLosses(frame.payload.bytes()));
-  return delta_->OnTheirLosses(frame.micro_batch.step, std::move(segments));
+  return cache->OnTheirLosses(frame.micro_batch.step, std::move(segments));
+}
+
+// The receiver of gradients has all of a micro-batch.
+Status Boundary::OnReceived(const net::Frame& frame) {
+  if (sender() || m_[kBackward].cache == nullptr) {
+    return InvalidArgument("this end of the boundary sends no gradients that build on m");
+  }
+  const std::uint64_t step = frame.micro_batch.step;
+  if (state_ == BoundaryState::kStepping && step == step_) {
+    return out_->Release(frame.micro_batch.index);
+  }
+  // The step may have ended here before the last of them came.
+  if (state_ == BoundaryState::kStepping && step < step_) return Status::Ok();
+  return InvalidArgument("the gradient of " + Describe(frame.micro_batch) +
+                         " was acknowledged before its step began");
+}
+
+void Boundary::SendReceived(std::uint32_t micro_batch) {
+  net::Frame frame = resources_.links->NewFrame(net::FrameKind::kReceived, {step_, micro_batch});
+  if (Status sent = Send(std::move(frame)); !sent.ok()) {
+    generation_->Fail(sent.WithContext("cannot acknowledge gradients to " + peer_name()));
+  }
 }
 
 void Boundary::PlanPrefetch(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
-  if (delta_ != nullptr) delta_->PlanPrefetch(plan);
-  if (residual_ != nullptr) residual_->PlanPrefetch(plan);
+  EachCache([&](BoundaryCache* cache) { cache->PlanPrefetch(plan); });
 }
 
 void Boundary::ExtendPlan(const StepPlan& plan) {
   SHOAL_ASSERT_ON(generation_->control());
-  if (delta_ != nullptr) delta_->ExtendPlan(plan);
-  if (residual_ != nullptr) residual_->ExtendPlan(plan);
+  EachCache([&](BoundaryCache* cache) { cache->ExtendPlan(plan); });
 }
 
 void Boundary::ExtendStep(const StepPlan& plan) {
@@ -336,22 +419,26 @@ Status Boundary::StartStep(const StepPlan& plan) {
 
 void Boundary::DropStaged() {
   SHOAL_ASSERT_ON(generation_->control());
-  if (delta_ != nullptr) delta_->DropStaged();
-  if (residual_ != nullptr) residual_->DropStaged();
+  EachCache([](BoundaryCache* cache) { cache->DropStaged(); });
   if (memory_ != nullptr) memory_->DropStaged();
 }
 
 std::size_t Boundary::Commit(std::uint64_t step,
                              const std::function<void(BoundaryChecksum)>& done) {
   SHOAL_ASSERT_ON(generation_->control());
-  const auto stored = [this, step](std::vector<SegmentId> lost) {
-    SendLosses(step, std::move(lost));
-  };
-  if (delta_ != nullptr) delta_->Commit(step, {stored, done});
+  std::size_t ends = residual_ != nullptr ? 1 : 0;
+  for (const Direction direction : {kForward, kBackward}) {
+    if (m_[direction].cache == nullptr) continue;
+    ++ends;
+    const auto stored = [this, direction, step](std::vector<SegmentId> lost) {
+      SendLosses(direction, step, std::move(lost));
+    };
+    m_[direction].cache->Commit(step, {stored, done});
+  }
   if (residual_ != nullptr) residual_->Commit(step, {nullptr, done});
   if (memory_ != nullptr) memory_->Commit();
   out_->stats().Commit();
-  return (delta_ != nullptr ? 1 : 0) + (residual_ != nullptr ? 1 : 0);
+  return ends;
 }
 
 void Boundary::GoOnFrom(const KeptMemories& kept) {
@@ -368,8 +455,10 @@ void Boundary::Keep(KeptMemories* kept) {
              {target_.peer, out_->stats().guard(), memory_ != nullptr ? memory_->kept() : nullptr});
 }
 
-void Boundary::SendLosses(std::uint64_t step, std::vector<SegmentId> segments) {
+void Boundary::SendLosses(Direction direction, std::uint64_t step,
+                          std::vector<SegmentId> segments) {
   net::Frame frame = resources_.links->NewFrame(net::FrameKind::kEvicted, {step, 0});
+  frame.tag = direction;
   frame.payload = EncodeLosses(std::move(segments));
   if (Status sent = Send(std::move(frame)); !sent.ok()) {
     generation_->Fail(sent.WithContext("cannot send losses of m to " + peer_name()));

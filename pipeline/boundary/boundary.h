@@ -9,6 +9,7 @@
 #ifndef SHOAL_PIPELINE_BOUNDARY_BOUNDARY_H_
 #define SHOAL_PIPELINE_BOUNDARY_BOUNDARY_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -110,7 +111,7 @@ class Boundary {
   void DropStaged();
   // Staged m' become m, staged residuals what the next visits add, the link's newest memory what
   // counts; `done` with the checksum of each boundary end committed. Returns how many these are, 0
-  // to 2.
+  // to 2: m of each direction, or residuals.
   std::size_t Commit(std::uint64_t step, const std::function<void(BoundaryChecksum)>& done);
 
   // Goes on with what an earlier generation kept of this end; before the first step.
@@ -129,7 +130,20 @@ class Boundary {
 
  private:
   bool sender() const { return side_ == storage::BoundarySide::kSender; }
+  // Whose m an inventory or losses are of: the tag of their frames.
+  enum Direction : std::size_t { kForward = 0, kBackward = 1 };
+  // m of a direction at this end, and what link-up has of it until both ends agree.
+  struct SharedM {
+    std::unique_ptr<BoundaryCache> cache;  // null if the codec keeps no m
+    std::optional<BoundaryCache::Inventory> own, theirs;
+  };
+
   void MakeCaches(const BoundaryCache::Resources& resources);
+  BoundaryReceiver::Handlers ReceiverHandlers();
+  // All caches of this end, in the order of BoundarySide.
+  void EachCache(const std::function<void(BoundaryCache*)>& use) const;
+  // The m of the direction that a frame of inventories or losses is about.
+  Result<Direction> DirectionOf(const net::Frame& frame) const;
   void OnFrame(net::Frame frame);
   Status Accept(net::Frame frame);
   Status AcceptOfStep(net::Frame frame);
@@ -140,9 +154,16 @@ class Boundary {
   Status OnEvicted(const net::Frame& frame);
   void Go(BoundaryEvent event);
   void OnLinkOpen();
-  void SendInventory(BoundaryCache::Inventory inventory);
+  // Both ends tell each other what they have of it.
+  bool Told(Direction direction) const {
+    return direction == kForward || m_[direction].cache != nullptr;
+  }
+  void OnOwnInventory(Direction direction, BoundaryCache::Inventory inventory);
+  void SendInventory(Direction direction);
   void MaybeAgree();
-  void SendLosses(std::uint64_t step, std::vector<SegmentId> segments);
+  Status OnReceived(const net::Frame& frame);
+  void SendLosses(Direction direction, std::uint64_t step, std::vector<SegmentId> segments);
+  void SendReceived(std::uint32_t micro_batch);
   void OnSent(net::FrameKind kind, double elapsed_ms);
   Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
   void FailByPeer(const Status& status);
@@ -155,7 +176,7 @@ class Boundary {
   const Handlers handlers_;
   const DirectionConfig forward_, backward_;
   BoundaryStats seen_;
-  std::unique_ptr<BoundaryCache> delta_;     // null if the forward codec keeps no m
+  std::array<SharedM, 2> m_;                 // by Direction
   std::unique_ptr<BoundaryCache> residual_;  // null unless this end sends gradients with feedback
   std::unique_ptr<LinkMemory> memory_;       // null unless it sends them with a stateful codec
   std::unique_ptr<BoundarySender> out_;
@@ -163,7 +184,7 @@ class Boundary {
   EvaluationLink evaluation_;
 
   BoundaryState state_ = BoundaryState::kNew;
-  std::optional<BoundaryCache::Inventory> own_inventory_, their_inventory_;
+  std::size_t agreeing_ = 0;     // directions whose store forgets what only one end has
   std::uint64_t step_ = 0;       // running or last, once one began
   std::uint64_t next_step_ = 0;  // whose frames wait
   std::vector<net::Frame> early_;

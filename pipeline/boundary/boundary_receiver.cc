@@ -164,7 +164,7 @@ void BoundaryReceiver::AskAgain(std::uint32_t mb, std::uint32_t segment,
     request.samples.push_back(sample);
   }
   resources_.stats->resends += again;
-  seen_->resends += again;
+  seen_->Visits(direction_.forward())->resends += again;
   At(mb, segment).missing = std::move(positions);
   if (Status sent = handlers_.send(std::move(request)); !sent.ok()) {
     generation_->Fail(sent.WithContext("cannot ask for " + Describe(Id(mb)) + " again"));
@@ -205,7 +205,8 @@ void BoundaryReceiver::Decode(std::uint32_t mb, std::uint32_t segment) {
         if (visits.Add(decoding.without_m) && delta_ != nullptr) {
           resources_.stats->delta_hits += visits.deltas();
           resources_.stats->first_visits += visits.samples() - visits.deltas();
-          seen_->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
+          seen_->Visits(direction_.forward())
+              ->AddVisits(visits.samples(), visits.deltas(), decoding.mode);
         }
         if (direction_.logged) log_.Add(mb, segment, decoding.digest, std::move(decoding.kept));
         Decoded(mb, segment, std::move(decoding.images));
@@ -247,6 +248,7 @@ void BoundaryReceiver::Sample(std::uint32_t mb) {
 
 void BoundaryReceiver::MarkReady(std::uint32_t mb) {
   micro_batches_[mb].ready = true;
+  if (handlers_.on_decoded) handlers_.on_decoded(mb);
   while (ready_ < micro_batches_.size() && micro_batches_[ready_].ready) ++ready_;
 }
 

@@ -42,6 +42,8 @@ class BoundaryReceiver {
     std::function<void(Status)> on_bad;      // the other end sent what cannot be decoded
     // A few values of a micro-batch, before it is ready (link_memory.h); null: not wanted.
     std::function<void(std::uint32_t, std::vector<float>)> on_sampled;
+    // All of a micro-batch is decoded: nothing of it will be asked for again; null: not wanted.
+    std::function<void(std::uint32_t)> on_decoded;
   };
 
   BoundaryReceiver(const TransferResources& resources, DirectionConfig direction,

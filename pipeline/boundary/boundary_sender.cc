@@ -232,7 +232,7 @@ Status BoundarySender::OnResend(const net::Frame& frame) {
     micro_batches_[mb].resent[position] = true;
   }
   resources_.stats->resends += again;
-  seen_->resends += again;
+  seen_->Visits(direction_.forward())->resends += again;
   Go(&send, SendEvent::kResend);
   Encode(mb, segment, std::move(positions), again);
   return Status::Ok();

@@ -69,15 +69,16 @@ void SentStats::Count(const compression::CodingStats& stats) {
     (forward_ ? seen_->forward_error : seen_->backward_error).Add(stats.relative_error());
   }
   if (stats.changes.tokens() == 0) return;
-  seen_->relative_delta.Add(stats.changes.median());
-  seen_->relative_delta_p90.Add(stats.changes.p90());
+  VisitStats* const visits = seen_->Visits(forward_);
+  visits->relative_delta.Add(stats.changes.median());
+  visits->relative_delta_p90.Add(stats.changes.p90());
 }
 
 void SentStats::AddVisits(std::uint64_t samples, std::uint64_t deltas) {
   if (!keeps_m_) return;
   totals_->delta_hits += deltas;
   totals_->first_visits += samples - deltas;
-  seen_->AddVisits(samples, deltas, mode());
+  seen_->Visits(forward_)->AddVisits(samples, deltas, mode());
 }
 
 }  // namespace shoal::pipeline

@@ -37,8 +37,8 @@ void BoundaryStats::AddGradients(const net::Frame& frame, std::size_t sample_val
   form.values += frame.samples.size() * sample_values;
 }
 
-void BoundaryStats::AddVisits(std::uint64_t samples, std::uint64_t deltas,
-                              compression::DeltaMode how) {
+void VisitStats::AddVisits(std::uint64_t samples, std::uint64_t deltas,
+                           compression::DeltaMode how) {
   delta_hits += deltas;
   first_visits += samples - deltas;
   mode = how;

@@ -43,23 +43,30 @@ struct LowRankStats {
   void AddMemory(const compression::LazySwitch& memory, const compression::StatefulCodec& codec);
 };
 
-// Of one generation.
-struct BoundaryStats {
+// Of one direction, whose codec keeps m.
+struct VisitStats {
+  // How the newest message sent those samples that have an m. Nothing before it.
+  std::optional<compression::DeltaMode> mode;
+  // Who codes: ||x - m|| / ||x|| of a message's tokens with an m, their median and 90th percentile.
+  RecentRatio relative_delta, relative_delta_p90;
+  RecentRatio without_m;  // both: part of a message's samples that travelled without m
+  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;  // samples
+
+  // Of a message: `deltas` of its `samples` were coded as changes.
+  void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode how);
+};
+
+// Of one generation. What it is itself is about activations.
+struct BoundaryStats : VisitStats {
   std::uint32_t boundary = 0;
   storage::BoundarySide side = storage::BoundarySide::kSender;
-  // How the newest message sent those samples that have an m. Nothing before it, or without m.
-  std::optional<compression::DeltaMode> mode;
-  // Sender: ||x - m|| / ||x|| of a message's tokens with an m, their median and 90th percentile.
-  RecentRatio relative_delta, relative_delta_p90;
   RecentRatio forward_error;  // sender: ||x - decoded|| / ||x||
   // Receiver: the same of gradients (and what is fed back to them), measured on some messages.
   RecentRatio backward_error;
-  RecentRatio without_m;  // both: part of a message's samples that travelled without m
-  std::uint64_t delta_hits = 0, first_visits = 0, resends = 0;  // samples
+  std::optional<VisitStats> gradients;   // nothing where they build on no m
   std::optional<LowRankStats> low_rank;  // both; nothing with another backward codec
 
-  // Of a message whose codec keeps m: `deltas` of its `samples` were coded as changes.
-  void AddVisits(std::uint64_t samples, std::uint64_t deltas, compression::DeltaMode how);
+  VisitStats* Visits(bool forward) { return forward || !gradients ? this : &*gradients; }
   // A message of gradients, samples of `sample_values` each; only with `low_rank`.
   void AddGradients(const net::Frame& frame, std::size_t sample_values,
                     const compression::StatefulCodec& codec);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 
 #include "common/bytes.h"
 
@@ -110,6 +112,24 @@ std::vector<SegmentId> Disagreeing(std::span<const storage::DeltaInventoryEntry>
     if (!agreed) differing.push_back(entry.segment);
   }
   return differing;
+}
+
+std::vector<BoundaryChecksum> SharedChecksums(std::span<const BoundaryChecksum> ends) {
+  using Side = storage::BoundarySide;
+  std::map<std::pair<std::uint32_t, Side>, BoundaryChecksum> sums;
+  for (const BoundaryChecksum& end : ends) {
+    if (end.side == Side::kResidual) continue;
+    const bool lower = end.side == Side::kSender || end.side == Side::kGradientReceiver;
+    const Side side = lower ? Side::kSender : Side::kReceiver;
+    BoundaryChecksum& sum = sums[{end.boundary, side}];
+    sum.boundary = end.boundary;
+    sum.side = side;
+    sum.checksum += end.checksum;
+    sum.records += end.records;
+  }
+  std::vector<BoundaryChecksum> shared;
+  for (const auto& [key, sum] : sums) shared.push_back(sum);
+  return shared;
 }
 
 }  // namespace shoal::pipeline

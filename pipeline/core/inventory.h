@@ -13,6 +13,7 @@
 
 #include "common/memory/buffer.h"
 #include "common/status.h"
+#include "pipeline/core/runner_types.h"
 #include "storage/delta/delta_store.h"
 
 namespace shoal::pipeline {
@@ -30,6 +31,10 @@ Result<std::vector<SegmentId>> DecodeLosses(std::span<const std::byte> payload);
 // are first visits from now on. Both lists in order of segment.
 std::vector<SegmentId> Disagreeing(std::span<const storage::DeltaInventoryEntry> own,
                                    std::span<const storage::DeltaInventoryEntry> theirs);
+
+// Of each end of a boundary one figure for its m of both directions, by boundary, kSender before
+// kReceiver: the two ends' are equal if all of it is. Residuals have no other end and are left out.
+std::vector<BoundaryChecksum> SharedChecksums(std::span<const BoundaryChecksum> ends);
 
 }  // namespace shoal::pipeline
 

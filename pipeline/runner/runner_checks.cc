@@ -49,7 +49,7 @@ Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d
                             const compression::MessageCodec& backward) {
   SHOAL_CHECK(d.control && d.compute && d.codec && d.store && d.hub && d.model);
   SHOAL_RETURN_IF_ERROR(compression::CheckDirections(forward, backward));
-  const bool keeps = forward.keeps_m() || backward.keeps_residual();
+  const bool keeps = forward.keeps_m() || backward.keeps_m() || backward.keeps_residual();
   if (config.stages > 1 && keeps && d.delta_store == nullptr) {
     return FailedPrecondition("codec " + (forward.keeps_m() ? forward : backward).spec() +
                               " needs a delta store");

@@ -312,8 +312,9 @@ storage::DeltaSize DeltaSizeOf(const RunConfig& config, const model::ModelSpec& 
   const auto backward = compression::MakeCodec(config.backward, model.hidden);
   const compression::SampleShape shape{data.row_tokens, model.hidden};
   storage::DeltaImages sample;
-  if (forward.ok() && (*forward)->keeps_m()) {
-    sample.m = compression::KeptBytes(**forward, shape, config.micro_batch_rows);
+  for (const auto& codec : {forward, backward}) {
+    if (!codec.ok() || !(*codec)->keeps_m()) continue;
+    sample.m += compression::KeptBytes(**codec, shape, config.micro_batch_rows);
   }
   if (backward.ok() && (*backward)->keeps_residual()) {
     sample.residual = compression::KeptBytes(**backward, shape, config.micro_batch_rows);
@@ -343,7 +344,12 @@ std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize&
   };
   std::string kept;
   if (size.boundary_bytes > 0) {
-    kept = "m of " + config.forward + ": " + FormatBytes(size.sample.m) + " per sample, " +
+    std::string specs;
+    for (const std::string& spec : {config.forward, config.backward}) {
+      const auto traits = compression::TraitsOf(spec);
+      if (traits.ok() && traits->keeps_m) specs += (specs.empty() ? "" : " and ") + spec;
+    }
+    kept = "m of " + specs + ": " + FormatBytes(size.sample.m) + " per sample, " +
            FormatBytes(size.boundary_bytes) + " at each end of a boundary\n";
   }
   if (size.residual_bytes > 0) {

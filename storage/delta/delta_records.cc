@@ -27,6 +27,8 @@ std::string_view BoundarySideName(BoundarySide side) {
     case BoundarySide::kSender: return "sender";
     case BoundarySide::kReceiver: return "receiver";
     case BoundarySide::kResidual: return "residual";
+    case BoundarySide::kGradientSender: return "gradient sender";
+    case BoundarySide::kGradientReceiver: return "gradient receiver";
   }
   return "unknown";
 }
@@ -45,7 +47,7 @@ std::optional<DeltaKey> DecodeDeltaKey(std::string_view bytes) {
   if (bytes.size() != kDeltaKeyBytes) return std::nullopt;
   const auto* from = reinterpret_cast<const std::byte*>(bytes.data());
   const auto side = std::to_integer<std::uint8_t>(from[12]);
-  if (side > static_cast<std::uint8_t>(BoundarySide::kResidual)) return std::nullopt;
+  if (side > static_cast<std::uint8_t>(BoundarySide::kGradientReceiver)) return std::nullopt;
   DeltaKey key;
   key.end.run.value = LoadBig<std::uint64_t>(from);
   key.end.boundary = LoadBig<std::uint32_t>(from + 8);

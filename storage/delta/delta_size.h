@@ -12,7 +12,7 @@ namespace shoal::storage {
 
 // Bytes of one sample's images, of all its segments; 0 where the codec keeps none.
 struct DeltaImages {
-  std::uint64_t m = 0;         // at both ends of a boundary
+  std::uint64_t m = 0;         // at both ends of a boundary, of activations and gradients
   std::uint64_t residual = 0;  // of gradients, at the upper end
 };
 

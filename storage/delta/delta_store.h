@@ -26,11 +26,19 @@
 
 namespace shoal::storage {
 
-// Which end of boundary i this store is. Stage i sends, stage i + 1 receives. kResidual, at stage i
-// + 1, holds no m, but what that stage left out of the gradients it sent back. Only that stage has
-// it, so nobody has to agree on it, and it makes room for m.
-enum class BoundarySide : std::uint8_t { kSender = 0, kReceiver = 1, kResidual = 2 };
-std::string_view BoundarySideName(BoundarySide side);  // "sender", "receiver", "residual"
+// Which end of boundary i this store is. Stage i sends activations, stage i + 1 receives them.
+// kResidual, at stage i + 1, holds no m, but what that stage left out of the gradients it sent
+// back. Only that stage has it, so nobody has to agree on it, and it makes room for m. Of gradients
+// that build on an m of their own, stage i + 1 is the sender and stage i the receiver.
+enum class BoundarySide : std::uint8_t {
+  kSender = 0,
+  kReceiver = 1,
+  kResidual = 2,
+  kGradientSender = 3,
+  kGradientReceiver = 4,
+};
+// "sender", "receiver", "residual", "gradient sender", "gradient receiver"
+std::string_view BoundarySideName(BoundarySide side);
 
 struct BoundaryEnd {
   RunId run;

@@ -1,15 +1,18 @@
-"""Activations as quantised changes: both ends of a boundary keep the same m, also over a restart,
-and training loses next to nothing against fp32."""
+"""Activations, and gradients where a run wants it, as quantised changes: both ends of a boundary
+keep the same m, also over a restart, and training loses next to nothing against fp32."""
 
 import signal
 
 import harness
-from harness import wait_for
+from harness import run, wait_for
 from swarm import Swarm, train
 
 STEPS = 165
 SAME = {"stages": 2, "pipelines": 2, "steps": STEPS, "micro_batches": 4, "rows": 2,
         "checkpoint_every": 10}
+
+GRADIENTS_WITH_M = ("aqsgd:delta=dithered:step=0.4/channels=on/of=values,"
+                    "first_visit=dithered:step=0.4/channels=on")
 
 
 class AqsgdTest(harness.SwarmTest):
@@ -84,6 +87,40 @@ class AqsgdTest(harness.SwarmTest):
         ours, wanted = sum(losses[-15:]), sum(raw[-15:])
         self.assertLessEqual(abs(ours - wanted), 0.01 * wanted, f"{ours / 15} and {wanted / 15}")
         self.assertNotEqual(losses, raw)  # or nothing was quantised
+
+    def test_m_of_gradients_is_equal_at_both_ends_also_after_a_restart(self):
+        with Swarm(self.folder / "gradients", forward="aqsgd:bits=4", backward=GRADIENTS_WITH_M,
+                   data=self.data, **dict(SAME, steps=75)) as swarm:
+            swarm.start()
+            swarm.wait_step(20)
+            name = swarm.peer_at(stage=0)
+            swarm.peers[name].signal(signal.SIGTERM)
+            self.assertEqual(swarm.peers[name].wait(20), 0)
+            swarm.start_peer(name)
+            swarm.wait_run(
+                lambda r: r["state"] == "training" and "pipelines train" not in r["reason"], 30,
+                "all pipelines train")
+            step = swarm.run()["step"]
+            swarm.wait_run(lambda r: r["step"] > step + 15, 60, "an epoch after the restart")
+            places = wait_for(lambda: swarm.at_rest(lambda: self.both_ends(swarm)), 30,
+                              "a moment at which all peers are equally far")
+            for key, sides in places.items():
+                self.assertEqual(sides["gradient sender"], sides["gradient receiver"], key)
+                self.assertGreater(sides["gradient sender"][1], 0, key)
+                self.assertNotEqual(sides["gradient sender"][0], sides["sender"][0], key)
+            swarm.wait_finished()
+            self.assert_consistent(swarm, 75)
+            ends = [end for status in swarm.peer_statuses().values()
+                    for end in status["boundaries"]]
+            self.assertEqual(len(ends), 4)
+            for end in ends:
+                self.assertGreater(end["gradients"]["deltaHits"], 0)
+                self.assertEqual(end["gradients"]["resends"], 0)
+                measured = end["gradients"]["relativeDelta"]
+                self.assertEqual(measured is not None, end["side"] == "receiver")
+            view = run("shoal", "status", "--dir", swarm.peer_folder(swarm.peer_at(stage=1)))
+            self.assertIn("gradients change by", view.stdout)
+            swarm.stop()
 
     def test_changes_are_a_fraction_of_fp32(self):
         # A fresh model changes so much that the guard would send in full.

@@ -24,6 +24,9 @@ std::uint64_t BytesAt(SimSwarm& swarm, std::uint32_t stage, std::uint32_t pipeli
   return bytes;
 }
 
+constexpr char kGradientsWithM[] =
+    "aqsgd:delta=dithered:step=0.5/of=values,first_visit=dithered:step=0.5";
+
 struct Case {
   const char* forward;
   const char* backward;
@@ -62,11 +65,23 @@ TEST_P(AnnouncedSize, IsWhatTheStoresHoldAfterAnEpoch) {
   for (const auto& peer : swarm.peers()) all += peer->store_->stats().bytes;
   EXPECT_EQ(announced.all_bytes, all);
   EXPECT_EQ(announced.middle_bytes, swarm.at(1, 0).store_->stats().bytes);
-  EXPECT_EQ(announced.boundary_bytes, BytesAt(swarm, 0, 0, Place(0, BoundarySide::kSender)));
-  EXPECT_EQ(announced.boundary_bytes, BytesAt(swarm, 2, 0, Place(1, BoundarySide::kReceiver)));
+  EXPECT_EQ(announced.boundary_bytes,
+            BytesAt(swarm, 0, 0, Place(0, BoundarySide::kSender)) +
+                BytesAt(swarm, 0, 0, Place(0, BoundarySide::kGradientReceiver)));
+  EXPECT_EQ(announced.boundary_bytes,
+            BytesAt(swarm, 2, 0, Place(1, BoundarySide::kReceiver)) +
+                BytesAt(swarm, 2, 0, Place(1, BoundarySide::kGradientSender)));
   EXPECT_EQ(announced.residual_bytes, BytesAt(swarm, 1, 0, Place(0, BoundarySide::kResidual)));
-  const BoundarySide side =
-      announced.boundary_bytes > 0 ? BoundarySide::kReceiver : BoundarySide::kResidual;
+  const bool activations = options.forward.starts_with("aqsgd");
+  const BoundarySide side = activations                    ? BoundarySide::kReceiver
+                            : announced.boundary_bytes > 0 ? BoundarySide::kGradientSender
+                                                           : BoundarySide::kResidual;
+  // What is printed before a run names what keeps m.
+  const std::string said = scheduler::DescribeDeltaSize(config, announced);
+  EXPECT_EQ(said.find("m of " + config.forward) == 0, activations) << said;
+  EXPECT_EQ(said.find(config.backward) != std::string::npos,
+            options.backward.find("aqsgd") == 0 || announced.residual_bytes > 0)
+      << said;
   EXPECT_EQ(ImagesOf(swarm.at(1, 0), Place(0, side)).size(), 32u * GetParam().segments);
 }
 
@@ -79,6 +94,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"aqsgd:bits=4,m=2", "direct:bits=8", 2051, 1},
                     Case{"aqsgd:bits=4,m=8", "direct:bits=2,feedback=on", 2051, 1},
                     Case{"raw:dtype=fp32", "direct:bits=2,feedback=on", 4096, 2},
+                    Case{"aqsgd:bits=4", kGradientsWithM, 4096, 2},
+                    Case{"raw:dtype=fp32", kGradientsWithM, 4096, 2},
                     Case{"raw:dtype=fp32", "topk:ratio=0.5,bits=8,feedback=on", 4096, 1}));
 
 }  // namespace

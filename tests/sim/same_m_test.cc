@@ -23,14 +23,20 @@ using test_support::Why;
 constexpr std::uint64_t kEpoch = 3;  // steps
 constexpr std::uint64_t kSteps = 100;
 
+// m of a direction at the lower and the upper end of a boundary.
+using Ends = std::pair<storage::BoundarySide, storage::BoundarySide>;
+constexpr Ends kActivations{storage::BoundarySide::kSender, storage::BoundarySide::kReceiver};
+constexpr Ends kGradients{storage::BoundarySide::kGradientReceiver,
+                          storage::BoundarySide::kGradientSender};
+
 // How many images both ends have; all must be equal.
-std::size_t CompareEnds(SimSwarm& swarm) {
+std::size_t CompareEnds(SimSwarm& swarm, const Ends& ends = kActivations) {
   swarm.Run(std::chrono::milliseconds(100));  // evictions are on their way
   std::size_t compared = 0;
   for (std::uint32_t p = 0; p < swarm.options_.pipelines; ++p) {
     for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
-      const auto ours = ImagesOf(swarm.at(b, p), Place(b, storage::BoundarySide::kSender));
-      const auto theirs = ImagesOf(swarm.at(b + 1, p), Place(b, storage::BoundarySide::kReceiver));
+      const auto ours = ImagesOf(swarm.at(b, p), Place(b, ends.first));
+      const auto theirs = ImagesOf(swarm.at(b + 1, p), Place(b, ends.second));
       EXPECT_TRUE(ours == theirs) << "pipeline " << p << " boundary " << b << ": " << ours.size()
                                   << " and " << theirs.size() << " images";
       compared += ours.size();
@@ -68,10 +74,12 @@ void SpoilSome(SimSwarm& swarm, std::uint32_t segments) {
   for (const auto& peer : swarm.peers()) {
     for (std::uint32_t b = 0; b + 1 < swarm.options_.stages; ++b) {
       if (peer->stage_ != b && peer->stage_ != b + 1) continue;
-      const auto side =
-          peer->stage_ == b ? storage::BoundarySide::kSender : storage::BoundarySide::kReceiver;
-      for (unsigned i = swarm.random_() % 4; i > 0; --i) {
-        Spoil(swarm, *peer, Place(b, side), segments);
+      for (const Ends& ends : {kActivations, kGradients}) {
+        if (ends == kGradients && !swarm.options_.backward.starts_with("aqsgd")) continue;
+        const auto side = peer->stage_ == b ? ends.first : ends.second;
+        for (unsigned i = swarm.random_() % 4; i > 0; --i) {
+          Spoil(swarm, *peer, Place(b, side), segments);
+        }
       }
     }
   }
@@ -82,23 +90,32 @@ struct Scenario {
   const char* forward;
   std::uint64_t store_bytes_max = 0;
   std::uint32_t segments = 1;
+  const char* backward = "direct:bits=8";
 };
+constexpr char kGradientsWithM[] =
+    "aqsgd:delta=dithered:step=0.5/of=values,first_visit=dithered:step=0.5";
 
 class SameM : public testing::TestWithParam<Scenario> {};
 
-TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
+SwarmOptions OptionsOf(const Scenario& scenario) {
   SwarmOptions options;
   options.stages = 3;
   options.pipelines = 2;
-  options.forward = GetParam().forward;
-  options.backward = "direct:bits=8";
-  options.store_bytes_max = GetParam().store_bytes_max;
-  if (GetParam().segments > 1) {
-    options.row_tokens = GetParam().segments == 2 ? 6 : 8;
+  options.forward = scenario.forward;
+  options.backward = scenario.backward;
+  options.store_bytes_max = scenario.store_bytes_max;
+  if (scenario.segments > 1) {
+    options.row_tokens = scenario.segments == 2 ? 6 : 8;
     options.segment_bytes_min = 1;
   }
   options.steps_per_epoch = kEpoch;
-  options.seed = 20 + static_cast<unsigned>(std::string_view(GetParam().forward).size());
+  options.seed = 20 + static_cast<unsigned>(std::string_view(scenario.forward).size());
+  return options;
+}
+
+TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
+  const SwarmOptions options = OptionsOf(GetParam());
+  const bool gradients = options.backward.starts_with("aqsgd");
   SCOPED_TRACE("seed " + std::to_string(options.seed));
   SimSwarm swarm(options);
   ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
@@ -131,9 +148,14 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
     swarm.checksum_mismatches_.clear();
     const std::size_t compared = CompareEnds(swarm);
     if (options.store_bytes_max == 0) {
-      EXPECT_EQ(compared, 2u * 36 * GetParam().segments) << "step " << step;
+      const bool activations = options.forward.starts_with("aqsgd");
+      EXPECT_EQ(compared, activations ? 2u * 36 * GetParam().segments : 0u) << "step " << step;
     } else {
       EXPECT_GT(compared, 0u);
+    }
+    const std::size_t of_gradients = CompareEnds(swarm, kGradients);
+    if (options.store_bytes_max == 0) {
+      EXPECT_EQ(of_gradients, gradients ? 2u * 36 * GetParam().segments : 0u) << "step " << step;
     }
     ASSERT_TRUE(swarm.TrainTo(step + 1)) << Why(swarm);
     ++step;
@@ -142,6 +164,7 @@ TEST_P(SameM, OnBothEndsThroughLossesEvictionsAndRestarts) {
       EXPECT_TRUE(swarm.checksum_mismatches_.empty()) << "step " << step;
     }
     CompareEnds(swarm);
+    CompareEnds(swarm, kGradients);
   }
   std::uint64_t hits = 0;
   std::uint64_t evicted = 0;
@@ -197,6 +220,10 @@ INSTANTIATE_TEST_SUITE_P(
         Scenario{"TopK", "aqsgd:delta=topk:ratio=0.2/bits=8,first_visit=topk:ratio=0.5/bits=8"},
         Scenario{"Dithered", "aqsgd:delta=dithered:step=1,first_visit=direct:bits=8,m=8"},
         Scenario{"LowRank", "aqsgd:delta=lowrank:energy=0.9/channels=on"},
+        Scenario{"Gradients", "aqsgd:bits=3", 0, 1, kGradientsWithM},
+        Scenario{"GradientsAlone", "direct:bits=8", 0, 1, kGradientsWithM},
+        Scenario{"GradientsInSegments", "aqsgd:bits=3", 0, 4, kGradientsWithM},
+        Scenario{"EvictedGradients", "aqsgd:bits=4", 3000, 1, kGradientsWithM},
         Scenario{"Channel", "aqsgd+rans:bits=4,bucket=channel,m=8"}),
     [](const auto& scenario) { return std::string(scenario.param.name); });
 

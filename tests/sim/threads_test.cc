@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "common/trace.h"
+#include "pipeline/core/inventory.h"
 #include "pipeline/runner/stage_runner.h"
 #include "storage/delta/delta_store.h"
 #include "tests/support/device_stage.h"
@@ -25,6 +26,8 @@ using test_support::TinyStage;
 constexpr RunId kRun{7};
 constexpr std::uint64_t kSteps = 4;
 constexpr std::uint32_t kMicroBatches = 3;
+constexpr char kGradientsWithM[] =
+    "aqsgd:delta=dithered:step=0.5/of=values,first_visit=dithered:step=0.5";
 
 // One control thread for both stages: each stage has compute, codec and store threads of its own.
 class TwoStages {
@@ -162,8 +165,7 @@ class TwoStages {
     for (Stage& stage : stages_) stage.runner->OnApply(order);
   }
   void OnApplied(std::uint64_t step, const std::vector<BoundaryChecksum>& places) {
-    for (const BoundaryChecksum& boundary_end : places) {
-      if (boundary_end.side == storage::BoundarySide::kResidual) continue;  // it has one end
+    for (const BoundaryChecksum& boundary_end : SharedChecksums(places)) {
       const auto [found, first] = checksums_.try_emplace(step, boundary_end.checksum);
       if (!first && found->second != boundary_end.checksum) End("m differs");
     }
@@ -240,11 +242,17 @@ TEST(ThreadsTest, ADeviceServesTheThreadsThatAskIt) {
   EXPECT_EQ(there.WeightChecksum(1), host.WeightChecksum(1));
 }
 
+TEST(ThreadsTest, GradientsWithMAreTheSameAtBothEnds) {
+  TwoStages swarm(kGradientsWithM);
+  EXPECT_EQ(swarm.Train(), "");
+}
+
 TEST(ThreadsTest, DestructionWhileEverythingRunsIsSafe) {
   for (int i = 0; i < 20; ++i) {
-    auto swarm = std::make_unique<TwoStages>(
-        i % 2 == 0 ? "topk:ratio=0.2,bits=8,feedback=on" : "lowrank:rank=2,epilogue=false,lazy=on",
-        /*on_device=*/i % 4 < 2);
+    auto swarm = std::make_unique<TwoStages>(i % 3 == 0   ? "topk:ratio=0.2,bits=8,feedback=on"
+                                             : i % 3 == 1 ? "lowrank:rank=2,epilogue=false,lazy=on"
+                                                          : kGradientsWithM,
+                                             /*on_device=*/i % 4 < 2);
     std::thread ender([&] {
       std::this_thread::sleep_for(std::chrono::microseconds(150 * i));
       swarm->End("stopped by the test");

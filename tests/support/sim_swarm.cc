@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "pipeline/core/inventory.h"
 #include "tests/support/device_stage.h"
 
 namespace shoal::test_support {
@@ -503,8 +504,7 @@ void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
                          const std::vector<BoundaryChecksum>& places) {
   if (gone_.contains(peer->pipeline_)) return;
   StepAccount& account = accounts_[step];
-  for (const BoundaryChecksum& boundary_end : places) {
-    if (boundary_end.side == storage::BoundarySide::kResidual) continue;  // it has one end
+  for (const BoundaryChecksum& boundary_end : SharedChecksums(places)) {
     const auto [found, first] =
         account.places.try_emplace({peer->pipeline_, boundary_end.boundary}, boundary_end.checksum);
     if (first) continue;

@@ -190,6 +190,21 @@ TEST(StatusView, SaysWhatAReceiverAndTheGuardDo) {
                     HasSubstr("boundary 3   whole activations, as changes are too large\n")));
 }
 
+TEST(StatusView, SaysHowGradientsWithMTravel) {
+  const auto view =
+      PeerView(R"({"boundaries":[{"boundary":2,"side":"receiver","deltaHits":5,"gradients":)"
+               R"({"relativeDelta":0.13,"relativeDeltaP90":0.3,"deltaHits":4,"firstVisits":2,)"
+               R"("resends":1}},)"
+               R"({"boundary":3,"gradients":{"relativeDelta":null,"deltaHits":1}},)"
+               R"({"boundary":4,"deltaHits":1,"gradients":null}]})");
+  EXPECT_THAT(view.value(),
+              AllOf(HasSubstr("boundary 2   5 changes, 0 first visits; gradients change by 13 % "
+                              "(a tenth by 30 % or more); gradients: 4 changes, 2 first visits; "
+                              "1 sent again in full\n"),
+                    HasSubstr("boundary 3   gradients: 1 changes, 0 first visits\n"),
+                    HasSubstr("boundary 4   1 changes, 0 first visits\n")));
+}
+
 TEST(StatusView, SaysHowManyGradientsAreLowRank) {
   const auto view = [](const std::string& low_rank) {
     return PeerView(R"({"boundaries":[{"boundary":1,"lowRank":)" + low_rank + "}]}").value();

@@ -49,6 +49,21 @@ net::LinkStats FullLink() {
   return link;
 }
 
+// Of a stage that receives activations and sends gradients.
+pipeline::BoundaryStats FullBoundary() {
+  pipeline::BoundaryStats end;
+  end.side = storage::BoundarySide::kReceiver;
+  end.mode = compression::DeltaMode::kWideDelta;
+  end.AddVisits(4, 3, compression::DeltaMode::kWideDelta);
+  end.backward_error.Add(0.5);
+  end.backward_error.Add(0.25);
+  end.resends = 2;
+  end.gradients.emplace().AddVisits(4, 2, compression::DeltaMode::kDelta);
+  end.gradients->relative_delta.Add(0.125);
+  end.low_rank = {{1, 25, 100}, {3, 300, 300}, 0.75, true};
+  return end;
+}
+
 StatusSnapshot Full() {
   StatusSnapshot s;
   s.version = "1.2.3";
@@ -84,15 +99,7 @@ StatusSnapshot Full() {
   s.relays = {
       {"relay.example.org:8783", true, "203.0.113.7:40000", "10.0.0.2:40000", true, "", 12.5}};
   s.names[link.peer] = "cellar";
-  pipeline::BoundaryStats end;  // of a stage that receives activations and sends gradients
-  end.side = storage::BoundarySide::kReceiver;
-  end.mode = compression::DeltaMode::kWideDelta;
-  end.AddVisits(4, 3, compression::DeltaMode::kWideDelta);
-  end.backward_error.Add(0.5);
-  end.backward_error.Add(0.25);
-  end.resends = 2;
-  end.low_rank = {{1, 25, 100}, {3, 300, 300}, 0.75, true};
-  s.runner.boundaries = {end};
+  s.runner.boundaries = {FullBoundary()};
   s.epochs = 1.25;
   s.target_epochs = 4;
   s.totals.forward = {4000, 500, 2000, 250};
@@ -217,12 +224,15 @@ TEST(StatusJson, ShowsWhatEachEndOfABoundaryMeasured) {
       "backwardError":0.484375,"lastBackwardError":0.25,
       "firstVisitRatio":0.25,"lastFirstVisitRatio":0.25,
       "deltaHits":3,"firstVisits":1,"resends":2,
+      "gradients":{"mode":"delta","relativeDelta":0.125,"relativeDeltaP90":null,
+      "firstVisitRatio":0.5,"deltaHits":2,"firstVisits":2,"resends":0},
       "lowRank":{"messages":4,"ratio":0.25,"bitsPerValue":2,"otherBitsPerValue":8,
       "correlation":0.75,"lazy":true}})"));
   StatusSnapshot s = Full();
   s.runner.boundaries[0] = {};
   EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["mode"].is_null());
   EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["lowRank"].is_null());
+  EXPECT_TRUE(Json::parse(StatusJson(s))["boundaries"][0]["gradients"].is_null());
   s.runner.boundaries[0].low_rank.emplace();
   const Json low_rank = Json::parse(StatusJson(s))["boundaries"][0]["lowRank"];
   EXPECT_EQ(low_rank["ratio"], 0.0);

@@ -134,7 +134,7 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
   MakeHubs();
   Connect();
   On([this] {
-    for (std::uint32_t kind = 1; kind <= 8; ++kind) {
+    for (std::uint32_t kind = 1; kind <= 10; ++kind) {
       Frame frame = MakeFrame(static_cast<FrameKind>(kind), kind == 3 ? 0 : 1000 * kind, kind);
       frame.tag = 77 + kind;
       frame.codec = "aqsgd:bits=4";
@@ -145,11 +145,11 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     ASSERT_TRUE(b_.link->Send(MakeFrame(FrameKind::kGradient, 12345)).ok());
   });
-  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 8 && a_.frames.size() == 1; }));
+  ASSERT_TRUE(Wait([this] { return b_.frames.size() == 10 && a_.frames.size() == 1; }));
   On([this] {
     std::map<FrameKind, const Frame*> by_kind;
     for (const Frame& frame : b_.frames) by_kind[frame.kind] = &frame;
-    ASSERT_EQ(by_kind.size(), 8u);
+    ASSERT_EQ(by_kind.size(), 10u);
     for (const auto& [kind, frame] : by_kind) {
       const auto number = static_cast<std::uint32_t>(kind);
       EXPECT_EQ(frame->run, kLinkRun);
@@ -169,9 +169,9 @@ TEST_F(LinkTest, FramesOfAllKindsArriveAsSent) {
     }
     EXPECT_TRUE(SameBytes(a_.frames[0].payload, MakeFrame(FrameKind::kGradient, 12345).payload));
   });
-  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 8; }));
+  ASSERT_TRUE(Wait([this] { return a_.sent.size() == 10; }));
   const LinkStats stats = a_.link->stats();
-  EXPECT_EQ(stats.sent_frames, 8u);
+  EXPECT_EQ(stats.sent_frames, 10u);
   EXPECT_EQ(stats.received_frames, 1u);
   EXPECT_GT(stats.sent_wire_bytes, 25000u);
   EXPECT_EQ(stats.queued_bytes, 0u);

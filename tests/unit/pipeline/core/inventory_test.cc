@@ -127,5 +127,33 @@ TEST(InventoryTest, DisagreeingIsTheComplementOfTheIntersection) {
   }
 }
 
+// Checksums of the m of activations and of gradients, at an end each, as the two ends' sums.
+TEST(InventoryTest, SharedChecksumsAreEqualWhereAllMIs) {
+  using Side = storage::BoundarySide;
+  const std::vector<BoundaryChecksum> lower = {{4, Side::kSender, 0xf000000000000000, 3},
+                                               {4, Side::kGradientReceiver, 0x2000000000000001, 2}};
+  std::vector<BoundaryChecksum> upper = {{4, Side::kGradientSender, 0x2000000000000001, 2},
+                                         {4, Side::kResidual, 77, 9},
+                                         {4, Side::kReceiver, 0xf000000000000000, 3}};
+  const auto below = SharedChecksums(lower), above = SharedChecksums(upper);
+  ASSERT_EQ(below.size(), 1u);
+  ASSERT_EQ(above.size(), 1u);
+  EXPECT_EQ(below[0].side, Side::kSender);
+  EXPECT_EQ(above[0].side, Side::kReceiver);
+  EXPECT_EQ(below[0].boundary, 4u);
+  EXPECT_EQ(below[0].checksum, 0x1000000000000001u);
+  EXPECT_EQ(below[0].records, 5u);
+  EXPECT_EQ(above[0].checksum, below[0].checksum);
+  EXPECT_EQ(above[0].records, below[0].records);
+  for (BoundaryChecksum& end : upper) {
+    if (end.side == Side::kResidual) continue;
+    ++end.checksum;
+    EXPECT_NE(SharedChecksums(upper)[0].checksum, below[0].checksum);
+    --end.checksum;
+  }
+  const std::vector<BoundaryChecksum> residual(1, {4, Side::kResidual, 77, 9});
+  EXPECT_TRUE(SharedChecksums(residual).empty());
+}
+
 }  // namespace
 }  // namespace shoal::pipeline

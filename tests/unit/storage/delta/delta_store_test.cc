@@ -379,6 +379,10 @@ TEST(DeltaRecords, KeyIsBigEndianAndSorts) {
   wrong_side[12] = 2;
   EXPECT_EQ(DecodeDeltaKey(wrong_side)->end.side, BoundarySide::kResidual);
   wrong_side[12] = 3;
+  EXPECT_EQ(DecodeDeltaKey(wrong_side)->end.side, BoundarySide::kGradientSender);
+  wrong_side[12] = 4;
+  EXPECT_EQ(DecodeDeltaKey(wrong_side)->end.side, BoundarySide::kGradientReceiver);
+  wrong_side[12] = 5;
   EXPECT_FALSE(DecodeDeltaKey(wrong_side).has_value());
 }
 
