@@ -171,6 +171,16 @@ DEFAULTS = (f"aqsgd:delta=dithered:step=0.6/klt=64/channels=on,first_visit={FIRS
             "dithered:step=0.4,klt=64,channels=on")
 
 
+# Gradients as changes, too, whose error is that of the defaults'.
+GRADIENTS_WITH_M = ("aqsgd:delta=dithered:step=0.4/channels=on/of=values,"
+                    "first_visit=dithered:step=0.4/klt=64/channels=on")
+
+
+def gradients_with_m(setup):
+    return Row(setup, "defaults, m of gradients", DEFAULTS[0], GRADIENTS_WITH_M,
+               first_visit=FIRST_VISIT)
+
+
 def shaped_setups(setup):
     """The setup with the plain base and each of those that stand out."""
     return tuple(f"{setup}, {shape}" for shape in ("plain", *SHAPED))
@@ -379,7 +389,8 @@ REPLICA = [
 SHAPED_ROWS = [
     row
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))
-    for row in (fp32(setup), defaults(setup), unturned(setup), alike(setup), steps(setup))
+    for row in (fp32(setup), defaults(setup), gradients_with_m(setup), unturned(setup),
+                alike(setup), steps(setup))
 ]
 
 FEWEST_ROWS = [
