@@ -45,8 +45,8 @@ Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward
     SHOAL_ASSIGN_OR_RETURN(const CodecTraits traits, TraitsOf(backward.spec()));
     if (!traits.unbiased) {
       return InvalidArgument("backward codec " + backward.spec() +
-                             " rounds changes of gradients to one side, which every sum of them "
-                             "keeps; take dithered for delta= and first_visit=");
+                             " is not right on average, so errors of gradients would add up; take "
+                             "dithered for delta= and first_visit=");
     }
   }
   return Status::Ok();
