@@ -121,7 +121,7 @@ void AddPeer(const Json& status, BenchSample* sample) {
   }
   for (const Json& end : status.value("boundaries", Json::array())) {
     sample->relative_delta = std::max(sample->relative_delta, Number(end, "relativeDelta"));
-    sample->resends += Whole(end, "resends");
+    sample->resends += Whole(end, "resends") + Whole(end.value("gradients", Json()), "resends");
   }
   const Json role = status.value("role", Json());
   if (role.is_object() && Whole(role, "stage") < sample->in_flight.size()) {

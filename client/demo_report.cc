@@ -45,7 +45,8 @@ void PrintSaved(const DemoReport& report) {
   }
   if (totals.delta_hits + totals.first_visits == 0) return;
   std::cout << Bold("samples") << "  " << totals.first_visits << " first visits, "
-            << totals.delta_hits << " sent as changes";
+            << totals.delta_hits << " sent as changes"
+            << (totals.gradients_with_m ? ", activations and gradients together" : "");
   if (report.relative_delta > 0) {
     const double percent = 100 * report.relative_delta;
     std::cout << " (of " << Decimal(percent >= 10 ? "%.0f %%" : "%.2g %%", percent)

@@ -227,6 +227,7 @@ Result<SwarmTotals> DemoSwarm::Totals() const {
     totals.delta_hits += Whole(store, "deltaHits");
     totals.first_visits += Whole(store, "firstVisits");
     for (const Json& end : json.value("boundaries", Json::array())) {
+      totals.gradients_with_m |= end.value("gradients", Json()).is_object();
       const Json delta = end.value("relativeDelta", Json());
       if (delta.is_number()) {
         totals.relative_delta = std::max(totals.relative_delta, delta.get<double>());

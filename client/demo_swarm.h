@@ -28,6 +28,7 @@ struct SwarmTotals {
   std::uint64_t delta_store_bytes = 0;
   std::uint64_t state_bytes = 0, resident_peak_bytes = 0;  // of the peer with the most
   std::uint64_t delta_hits = 0, first_visits = 0;          // samples that crossed a boundary
+  bool gradients_with_m = false;                           // their gradients count, too
   double relative_delta = 0;                               // the largest now; 0: nothing measured
   std::uint64_t busiest_raw_bytes = 0;   // of the peer that would send most as fp32
   std::uint64_t busiest_wire_bytes = 0;  // of the same peer

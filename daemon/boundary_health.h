@@ -15,7 +15,8 @@ struct HealthEntry {
   std::string code, text, fix;
 };
 
-// Codes: aqsgd_single_epoch, delta_guard, delta_large, delta_store_misses, delta_mismatch, on_host.
+// Codes: aqsgd_single_epoch, delta_guard, delta_large, gradient_delta_large, delta_store_misses,
+// delta_mismatch, on_host.
 std::vector<HealthEntry> BoundaryHealth(const StatusSnapshot& snapshot);
 
 }  // namespace shoal::daemon

@@ -46,7 +46,8 @@ Status CheckDirections(const MessageCodec& forward, const MessageCodec& backward
     if (!traits.unbiased) {
       return InvalidArgument("backward codec " + backward.spec() +
                              " is not right on average, so errors of gradients would add up; take "
-                             "dithered for delta= and first_visit=");
+                             "delta=dithered:step=0.4/channels=on/of=values and dithered for "
+                             "first_visit=");
     }
   }
   return Status::Ok();

@@ -127,7 +127,8 @@ std::string_view CostOfChannelScales(const CodecSpec& spec) {
 
 bool StochasticIsUnbiased(const CodecSpec& spec) {
   const std::string_view levels = spec.Option("levels");
-  return spec.Option("rounding") == "stochastic" && (levels == "affine" || levels == "midtread");
+  return spec.Option("rounding") == "stochastic" && (levels == "affine" || levels == "midtread") &&
+         spec.Option("scale") != "optimal";  // which clips
 }
 
 }  // namespace shoal::compression

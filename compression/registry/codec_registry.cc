@@ -99,11 +99,14 @@ bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
   });
 }
 
-// A codec with m is unbiased if all that it nests is, or keeps the values, and if
-// none of that is left to a default; its m has 16 bits, which is one.
+// A codec with m is unbiased if all that it nests is, or keeps the values, none of that left to a
+// default; its m has 16 bits, which is one. A guard would put other codecs in their place.
 bool Unbiased(const CodecEntry& entry, const CodecSpec& spec) {
   if (entry.unbiased != nullptr) return entry.unbiased(spec);
   if (!entry.keeps_m || !spec.Option("m").empty()) return false;
+  const Result<CodecSpec> changes = ParseCodecSpec(spec.Option(kChangesKey), '/');
+  const bool follows = changes.ok() && changes->Option("of") == "values";
+  if (!follows && spec.Option("guard") != "off") return false;
   return std::ranges::all_of(entry.nested_keys, [&](std::string_view key) {
     const Result<CodecSpec> nested = ParseCodecSpec(spec.Option(key), '/');
     const CodecEntry* const inner = nested.ok() ? FindInsideCodec(nested->name) : nullptr;

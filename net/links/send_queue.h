@@ -34,10 +34,10 @@ struct OutChunk {
   std::size_t bytes() const { return head.size() + size; }
 };
 
-// Gradients, then resend, inventory, evicted and group frames, then activations; in order of Push
-// among equals. But of gradients, and of activations, the earlier micro-batch overtakes what has
-// not begun: the other end computes in this order, and a micro-batch that waited for its m would
-// hold up all that left before it. Thread: one at a time.
+// Gradients, then resend, inventory, evicted, group and received frames, then activations; in order
+// of Push among equals. But of gradients, and of activations, the earlier micro-batch overtakes
+// what has not begun: the other end computes in this order, and a micro-batch that waited for its m
+// would hold up all that left before it. Thread: one at a time.
 class SendQueue {
  public:
   SendQueue(std::uint64_t frame_bytes_max, std::uint64_t queue_bytes_max)

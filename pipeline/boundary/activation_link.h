@@ -3,9 +3,9 @@
 // A micro-batch travels in segments (segments.h). A transfer is a segment of a micro-batch in one
 // direction. It has one ActivationSend at one end and one ActivationReceive at the other. Each is
 // an enum state and one transition function. A direction holds those of the running step; whoever
-// uses it counts in micro-batches. Gradients go the same way as activations, with a codec that
-// keeps no m. The codec may keep a residual, which the sender reads and stages as it does m. The
-// receiver knows nothing of residuals. A codec that remembers the link (link_memory.h) takes whole
+// uses it counts in micro-batches. Gradients go the same way as activations; their codec may keep
+// an m of its own, or a residual, which the sender reads and stages as it does m. The receiver
+// knows nothing of residuals. A codec that remembers the link (link_memory.h) takes whole
 // micro-batches, one after the other in the order in which they are put.
 //
 //   send     idle -> fetching -> fetched -> encoding -> sent -> released
@@ -42,7 +42,7 @@ enum class SendState : std::uint8_t {
   kFetched,
   kEncoding,
   kSent,      // values kept: the receiver may ask again
-  kReleased,  // the gradient came back, or nobody can ask again
+  kReleased,  // the gradient came back, or was acknowledged: nobody can ask again
 };
 enum class SendEvent : std::uint8_t { kFetch, kFetched, kValues, kEncoded, kResend, kRelease };
 // The state after `event`, or nothing where the event is out of place.

@@ -368,7 +368,9 @@ Status Boundary::OnReceived(const net::Frame& frame) {
   }
   const std::uint64_t step = frame.micro_batch.step;
   if (state_ == BoundaryState::kStepping && step == step_) {
-    return out_->Release(frame.micro_batch.index);
+    SHOAL_RETURN_IF_ERROR(out_->Release(frame.micro_batch.index));
+    handlers_.on_data();
+    return Status::Ok();
   }
   // The step may have ended here before the last of them came.
   if (state_ == BoundaryState::kStepping && step < step_) return Status::Ok();

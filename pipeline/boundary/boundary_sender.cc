@@ -48,7 +48,7 @@ Status BoundarySender::StartStep(const StepPlan& plan) {
   sends_.resize(plan.micro_batches.size() * direction_.segments.count);
   micro_batches_.clear();
   micro_batches_.resize(plan.micro_batches.size());
-  window_ = 0;
+  window_ = releases_ = 0;
   log_.StartStep(plan.step, plan.micro_batches.size(), direction_.segments.count);
   return Status::Ok();
 }
@@ -240,14 +240,17 @@ Status BoundarySender::OnResend(const net::Frame& frame) {
 
 Status BoundarySender::Release(std::uint32_t mb) {
   SHOAL_ASSERT_ON(generation_->control());
+  bool released = false;
   for (std::uint32_t k = 0; k < direction_.segments.count; ++k) {
     if (mb < micro_batches_.size() && At(mb, k).state == SendState::kReleased) continue;
     if (mb >= micro_batches_.size() || !NextState(At(mb, k).state, SendEvent::kRelease)) {
-      return FailedPrecondition("a gradient of " + Describe(Id(mb)) +
-                                " came before its activation was sent");
+      return FailedPrecondition((direction_.forward() ? "a gradient of " : "the receipt of ") +
+                                Describe(Id(mb)) + " came before it was sent");
     }
     Go(&At(mb, k), SendEvent::kRelease);
+    released = true;
   }
+  if (released) ++releases_;
   micro_batches_[mb].values.reset();
   return Status::Ok();
 }

@@ -62,9 +62,19 @@ class BoundarySender {
   void PutValues(std::uint32_t micro_batch, Buffer values);
   // The receiver lacks the m that these samples build on.
   Status OnResend(const net::Frame& frame);
-  // The gradient, or the first of it, came back: the receiver has the activation. Does nothing a
-  // second time.
+  // The receiver has all of it: of an activation its gradient, or the first of it, came back; a
+  // gradient was acknowledged. Does nothing a second time.
   Status Release(std::uint32_t micro_batch);
+  // Micro-batches of the step that were released.
+  std::uint32_t releases() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return releases_;
+  }
+  // Whether values are kept until they are released.
+  bool keeps_values() const {
+    SHOAL_ASSERT_ON(generation_->control());
+    return direction_.codec->keeps_m();
+  }
   // The receiver has all of it, and can ask for nothing again.
   bool released(std::uint32_t micro_batch) const;
   TransferLog& log() {
@@ -100,7 +110,7 @@ class BoundarySender {
   StepPlan plan_;
   std::vector<ActivationSend> sends_;  // by transfer
   std::vector<SentMicroBatch> micro_batches_;
-  std::uint32_t window_ = 0;
+  std::uint32_t window_ = 0, releases_ = 0;
   SentStats stats_;
   TransferLog log_;                    // of a logged direction
   std::deque<std::uint32_t> waiting_;  // with `memory_`: micro-batches to encode after the next

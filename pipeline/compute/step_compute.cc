@@ -15,6 +15,11 @@ namespace {
 
 // Micro-batches whose m is read, and which are decoded, ahead of the one that runs next.
 constexpr std::uint32_t kAhead = 2;
+// Where gradients are kept until they are acknowledged: micro-batches that may be, whatever memory
+// there is, and the part of it that they may take. The other end decodes kAhead + 1 of them
+// whatever it waits for.
+constexpr std::uint64_t kHeldLeast = 4;
+constexpr std::uint64_t kHeldPart = 8;
 
 // New values count a fifth: quick enough to follow a line that changes, slow enough for noise.
 void Average(double value, double* average, double weight = 0.2) {
@@ -103,6 +108,7 @@ void StepCompute::StartStep(const StepPlan& plan) {
   active_ = true;
   progress_ = {};
   progress_.micro_batches = static_cast<std::uint32_t>(plan.micro_batches.size());
+  ChooseHeldMost();
   ChooseStepBounds();
   first_output_.reset();
   weights_ms_ = 0;
@@ -132,6 +138,24 @@ void StepCompute::ExtendStep(const StepPlan& plan) {
   Pump();
 }
 
+// Gradients that may be asked for again stay in memory beside the micro-batches in flight.
+void StepCompute::ChooseHeldMost() {
+  held_most_ = UINT32_MAX;
+  held_bytes_ = 0;
+  if (config_.activation_memory_bytes == 0 || previous_ == nullptr ||
+      !previous_->out().keeps_values()) {
+    return;
+  }
+  std::size_t rows = 1;
+  for (const MicroBatchPlan& planned : plan_.micro_batches) {
+    rows = std::max(rows, planned.samples.size());
+  }
+  const std::uint64_t bytes = rows * config_.sample.values() * sizeof(float);
+  const std::uint64_t share = config_.activation_memory_bytes / kHeldPart / bytes;
+  held_most_ = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(share, kHeldLeast, 1u << 20));
+  held_bytes_ = std::min(held_most_ * bytes, config_.activation_memory_bytes / 2);
+}
+
 // Beside the control thread: it takes milliseconds. Until it is done, the bounds of the step before
 // hold; any bounds may change at any time.
 void StepCompute::ChooseStepBounds() {
@@ -145,7 +169,7 @@ void StepCompute::ChooseStepBounds() {
                               .policy = config_.schedule,
                               .in_flight_max = config_.in_flight_max,
                               .previous = bounds_,
-                              .memory_bytes = config_.activation_memory_bytes};
+                              .memory_bytes = config_.activation_memory_bytes - held_bytes_};
   progress_.in_flight = bounds_.in_flight;
   progress_.pending_weights_max = bounds_.pending_weights_max;
   generation_->scope().Run(
@@ -186,6 +210,10 @@ void StepCompute::RefreshProgress() {
   progress_.inputs_ready = previous_ != nullptr ? previous_->in().Ready() : progress_.micro_batches;
   // On the last stage the gradient of the output starts at the loss.
   progress_.gradients_ready = next_ != nullptr ? next_->in().Ready() : progress_.forwards;
+  if (held_most_ != UINT32_MAX) {
+    progress_.gradients_ready =
+        std::min(progress_.gradients_ready, previous_->out().releases() + held_most_);
+  }
   NoteRoundTrip();
   resources_.stats->forwards = progress_.forwards;
   resources_.stats->backwards = progress_.backwards;

@@ -98,6 +98,7 @@ class StepCompute {
 
   MicroBatchId Id(std::uint32_t micro_batch) const { return {plan_.step, micro_batch}; }
   void RefreshProgress();
+  void ChooseHeldMost();
   void ChooseStepBounds();
   void UseBounds(const StepBounds& bounds);
   void NoteRoundTrip();
@@ -150,6 +151,10 @@ class StepCompute {
   };
   Sent sent_forward_, sent_backward_;
   StepBounds bounds_;  // of the running step
+  // Gradients that are sent and not acknowledged, where they are kept until then: most
+  // micro-batches, and bytes of activation_memory_bytes that are left to them.
+  std::uint32_t held_most_ = UINT32_MAX;
+  std::uint64_t held_bytes_ = 0;
   std::optional<StepBounds> logged_;
   StageTimes times_;  // moving averages
   // When the step's first output left the model; until its gradient is there.

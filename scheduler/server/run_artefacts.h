@@ -53,7 +53,7 @@ Status CheckAgainstModel(const RunConfig& config);
 Result<storage::DeltaSize> ReadDeltaSize(const RunConfig& config);
 storage::DeltaSize DeltaSizeOf(const RunConfig& config, const model::ModelSpec& model,
                                const dataset::DataInfo& data);
-// One or two sentences of it, each on a line; "" if the forward codec keeps no m.
+// One or two sentences of it, each on a line; "" if the codecs keep none.
 std::string DescribeDeltaSize(const RunConfig& config, const storage::DeltaSize& size);
 
 // What each stage will take of a peer's memory, as a table with a head; and cuts that fit where

@@ -70,7 +70,8 @@ constexpr const char* kSpecs[] = {
     "aqsgd:delta=lowrank:rank=2",
     "aqsgd:delta=lowrank:energy=0.9/factors=8/channels=on",
     "dithered:step=1,klt=3",  // klt_fuzz reaches what is behind its reflectors
-    "aqsgd:delta=dithered:step=1/klt=2/channels=on,first_visit=dithered:error=0.1/klt=5"};
+    "aqsgd:delta=dithered:step=1/klt=2/channels=on,first_visit=dithered:error=0.1/klt=5",
+    "aqsgd:delta=dithered:step=1/channels=on/of=values,first_visit=dithered:step=1"};
 
 // A canonical spec must be accepted again and name itself.
 void FuzzSpec(std::string_view text) {

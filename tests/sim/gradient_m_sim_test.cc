@@ -210,12 +210,87 @@ TEST(GradientMSimTest, ADeviceHoldsTheSame) {
 
 // ---- what the sender keeps ----
 
-// It is a matter of memory alone: the step ends with or without.
+// It is a matter of memory alone: where that has no bound, the step ends with or without.
 TEST_F(GradientMTest, StepsEndWithoutAcknowledgements) {
   Lose(FrameKind::kReceived);
   Train(9);
   EXPECT_TRUE(swarm_.checksum_mismatches_.empty());
 }
+
+// The upper stage computes as many gradients ahead as it may keep.
+TEST(GradientMSimTest, WithABoundOfMemoryFewGradientsWaitForTheirAcknowledgement) {
+  SwarmOptions options = Options();
+  options.micro_batches = 24;
+  options.activation_memory_bytes = 4096;
+  for (const bool lost : {false, true}) {
+    SimSwarm swarm(options);
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    std::map<std::uint64_t, int> waiting;  // by step
+    int most = 0;
+    swarm.network_.tap = [&](const PeerId&, const PeerId&, const Frame* frame) {
+      if (frame->kind == FrameKind::kGradient) {
+        most = std::max(most, ++waiting[frame->micro_batch.step]);
+      }
+      if (frame->kind != FrameKind::kReceived) return 1;
+      if (lost) return 0;
+      --waiting[frame->micro_batch.step];
+      return 1;
+    };
+    EXPECT_EQ(swarm.TrainTo(4), !lost) << Why(swarm);
+    EXPECT_LE(most, 4) << "lost " << lost;
+    if (lost) {
+      EXPECT_EQ(most, 4);
+    } else {
+      EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+    }
+  }
+}
+
+// ---- pipelines that come and go ----
+
+TEST(GradientMSimTest, APipelineThatDoesNotCountKeepsItsM) {
+  SimSwarm swarm(Options(2, 2));
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+  const auto at = [&](std::uint32_t pipeline) {
+    return ImagesOf(swarm.at(1, pipeline), Place(0, BoundarySide::kGradientSender));
+  };
+  const auto counts = at(0), does_not = at(1);
+  ASSERT_EQ(does_not.size(), kSamples / 2);
+  swarm.counted_ = {0};
+  ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
+  EXPECT_TRUE(at(1) == does_not);
+  EXPECT_TRUE(ImagesOf(swarm.at(0, 1), Place(0, BoundarySide::kGradientReceiver)) == does_not);
+  const auto later = at(0);
+  for (const auto& [sample, image] : counts) EXPECT_NE(later.at(sample), image);
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+}
+
+// A running step gets what a pipeline that left had of it.
+TEST(GradientMSimTest, WhatAPipelineLeavesBehindIsTrainedByTheOthers) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SwarmOptions options = Options(3, 3, seed);
+    options.bytes_per_second = 50'000;
+    SimSwarm swarm(options);
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+    swarm.Begin(12);
+    swarm.Run(std::chrono::microseconds(15'000 * seed));
+    ASSERT_LT(swarm.losses_.size(), 12u);
+    swarm.Leave(2);
+    ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+    for (std::uint32_t pipeline = 0; pipeline < 2; ++pipeline) {
+      for (std::uint32_t b = 0; b < 2; ++b) {
+        EXPECT_TRUE(ImagesOf(swarm.at(b, pipeline), Place(b, BoundarySide::kGradientReceiver)) ==
+                    ImagesOf(swarm.at(b + 1, pipeline), Place(b, BoundarySide::kGradientSender)));
+      }
+    }
+  }
+}
+
+// ---- acknowledgements out of place ----
 
 TEST_F(GradientMTest, AnAcknowledgementMayComeBehindItsStep) {
   std::vector<Frame> late;
@@ -235,7 +310,7 @@ TEST_F(GradientMTest, AnAcknowledgementMayComeBehindItsStep) {
 TEST_F(GradientMTest, AForgedAcknowledgementEndsTheGenerationAndNamesThePeer) {
   using Forge = std::function<void(Frame*)>;
   const std::vector<std::pair<const char*, Forge>> forgeries = {
-      {"before its activation was sent", [](Frame* frame) { frame->micro_batch.index = 77; }},
+      {"came before it was sent", [](Frame* frame) { frame->micro_batch.index = 77; }},
       {"before its step began", [](Frame* frame) { frame->micro_batch.step += 1; }},
   };
   std::uint64_t steps = 3;
@@ -279,13 +354,15 @@ TEST(GradientMSimTest, WithoutMAnAcknowledgementAndAnInventoryOfGradientsAreRefu
 
 TEST(GradientMSimTest, ChangesThatRoundToOneSideAreRefused) {
   for (const char* backward :
-       {"aqsgd:bits=4", "aqsgd:delta=dithered:step=0.5/dither=off,first_visit=dithered:step=0.5",
+       {"aqsgd:bits=4", "aqsgd:delta=dithered:step=0.5,first_visit=dithered:step=0.5",
+        "aqsgd:delta=dithered:step=0.5/dither=off,first_visit=dithered:step=0.5",
         "aqsgd:delta=dithered:step=0.5,first_visit=direct:bits=8",
         "aqsgd:delta=dithered:step=0.5,first_visit=dithered:step=0.5,m=8",
         "aqsgd:delta=lowrank:rank=4,first_visit=raw:dtype=fp16"}) {
     SimSwarm swarm(OptionsOf("aqsgd:bits=4", backward));
     EXPECT_FALSE(swarm.Open(0));
-    EXPECT_NE(Why(swarm).find("take dithered for delta= and first_visit="), std::string::npos)
+    EXPECT_NE(Why(swarm).find("delta=dithered:step=0.4/channels=on/of=values and"),
+              std::string::npos)
         << backward << ": " << Why(swarm);
   }
 }

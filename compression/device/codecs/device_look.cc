@@ -32,7 +32,8 @@ Status SendFollowed(const DeviceContext& context) {
     samples[i].x = context.followed[i];
     samples[i].index = static_cast<std::uint32_t>(i);
   }
-  return SendSamples(context, samples);
+  SHOAL_RETURN_IF_ERROR(SendSamples(context, samples));
+  return context.queue->Wait();  // for what is gone when this returns
 }
 
 Result<std::vector<float>> LookAtTokens(const DeviceContext& context, LookPass pass,

@@ -97,6 +97,36 @@ TEST(BoundaryHealthTest, FirstVisitsInLaterEpochsAreMissesOfTheStore) {
   EXPECT_THAT(Codes(s), ElementsAre("delta_guard"));
 }
 
+TEST(BoundaryHealthTest, GradientsWithMAreJudgedByThemselves) {
+  StatusSnapshot s = Well();
+  pipeline::BoundaryStats& end = s.runner.boundaries[0];
+  end.side = storage::BoundarySide::kReceiver;
+  end.gradients.emplace().AddVisits(4, 4, DeltaMode::kDelta);
+  end.gradients->relative_delta.Add(0.5);
+  EXPECT_THAT(Codes(s), IsEmpty()) << "half of a gradient is no large change";
+  end.gradients->relative_delta.average = 0.95;
+  EXPECT_THAT(Codes(s), ElementsAre("gradient_delta_large"));
+  EXPECT_THAT(BoundaryHealth(s)[0].text, HasSubstr("at boundary 3 gradients change by 95 %"));
+  s.epochs = 1.9;
+  EXPECT_THAT(Codes(s), IsEmpty());
+  end.gradients->without_m.average = 0.5;
+  EXPECT_THAT(Codes(s), ElementsAre("delta_store_misses"));
+  EXPECT_THAT(BoundaryHealth(s)[0].text, HasSubstr("50 % of the gradients at boundary 3"));
+  s.delta_store.evicted = 1;
+  EXPECT_THAT(BoundaryHealth(s)[0].fix, HasSubstr("codecs.backward without m"));
+  end.gradients->without_m.average = 0;
+  end.gradients->mode = DeltaMode::kFull;  // of a guarded codec; who sends says it
+  EXPECT_THAT(Codes(s), ElementsAre("delta_guard"));
+  EXPECT_THAT(BoundaryHealth(s)[0].text, HasSubstr("whole gradients"));
+  end.side = storage::BoundarySide::kSender;
+  EXPECT_THAT(Codes(s), IsEmpty());
+  end = {};
+  end.gradients.emplace();
+  s.epochs = 0.5;
+  s.target_epochs = 1;
+  EXPECT_THAT(Codes(s), ElementsAre("aqsgd_single_epoch"));
+}
+
 TEST(BoundaryHealthTest, ASingleEpochNeedsNoDeltas) {
   StatusSnapshot s = Well();
   s.epochs = 0.5;

@@ -417,7 +417,7 @@ TEST_F(ServerTest, BadConfigurationsAreNamed) {
   EXPECT_THAT(OpenError(), AllOf(HasSubstr("codecs.forward"), HasSubstr("bits")));
   config_ = good;
   config_.backward = "aqsgd:bits=4";
-  EXPECT_THAT(OpenError(), HasSubstr("builds on m"));
+  EXPECT_THAT(OpenError(), HasSubstr("is not right on average"));
   config_ = good;
   // A tokenizer that lacks the last merge.
   const auto merges = ReadFile(folder_ + "/model/merges.txt", 1 << 24);

@@ -223,6 +223,14 @@ TEST(OfValuesTest, OnlyUnbiasedChangesAreForGradients) {
   EXPECT_FALSE(trait("aqsgd:bits=4,first_visit=dithered:step=0.5"));
   EXPECT_FALSE(trait("aqsgd:delta=dithered:step=0.5/dither=off,first_visit=dithered:step=0.5"));
   EXPECT_FALSE(trait("lowrank:rank=4,else=dithered:step=0.5"));
+  // A guard changes to codecs that round to the nearest.
+  const std::string guarded = "aqsgd:delta=dithered:step=0.5,first_visit=dithered:step=0.5";
+  EXPECT_FALSE(trait(guarded));
+  EXPECT_TRUE(trait(guarded + ",guard=off"));
+  EXPECT_FALSE(trait("aqsgd:delta=shifted:bits=4,first_visit=raw:dtype=fp16"));
+  const std::string rounded = "direct:bits=4,levels=midtread,rounding=stochastic";
+  EXPECT_TRUE(trait(rounded));
+  EXPECT_FALSE(trait(rounded + ",scale=optimal")) << "it clips";
 }
 
 }  // namespace
