@@ -31,6 +31,8 @@ ExitCode PeerStatus(const Target& target);
 ExitCode Top(const Target& target, double interval_s, int rounds);
 ExitCode PeerCommand(const Target& target, const std::string& name,
                      const std::map<std::string, std::string>& arguments);
+// Prints what `set` changes, and its values.
+ExitCode Settings(const Target& target);
 ExitCode Stats(const Target& target);
 // Prints the link to the page of this machine's peer, with the token that lets it change settings.
 ExitCode PageLink(const Target& target);

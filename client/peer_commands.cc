@@ -178,6 +178,15 @@ ExitCode PeerCommand(const Target& target, const std::string& name,
   return ExitCode::kOk;
 }
 
+ExitCode Settings(const Target& target) {
+  const auto reply = net::LocalCommand(Socket(target), "settings", {}, kCallTimeout);
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  const Result<std::string> text = SettingsView(reply->json);
+  if (!text.ok()) return Fail(text.status());
+  std::cout << *text;
+  return ExitCode::kOk;
+}
+
 ExitCode Netcheck(const Target& target) {
   const Result<std::string> status = net::LocalStatus(Socket(target), kCallTimeout);
   if (!status.ok()) return NotRunning(target, status.status());

@@ -21,6 +21,8 @@ Result<std::string> NetcheckView(const std::string& status_json);
 Result<std::string> NetcheckJson(const std::string& status_json);
 // What `shoal stats` prints.
 Result<std::string> StatsView(const std::string& stats_json);
+// What `shoal set` prints where nothing is to be set.
+Result<std::string> SettingsView(const std::string& settings_json);
 // What `shoal store COMMAND` prints of shoald's output.
 Result<std::string> StoreView(const std::string& command, const std::string& output);
 

@@ -1,5 +1,8 @@
+#include <time.h>
+
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +14,20 @@
 #include "net/http/status_fields.h"
 
 namespace shoal::client {
+namespace {
+
+// Of this machine's clock.
+std::string LocalMinute(std::uint64_t unix_ms) {
+  constexpr std::uint64_t kLast_ms = 253'402'300'799'000;  // the year 9999 ends
+  const auto seconds = static_cast<time_t>(std::min(unix_ms, kLast_ms) / 1000);
+  struct tm local {};
+  char text[32];
+  if (::localtime_r(&seconds, &local) == nullptr) return "-";
+  return std::string(text, ::strftime(text, sizeof(text), "%a %Y-%m-%d %H:%M", &local));
+}
+
+}  // namespace
+
 Result<std::string> StoreView(const std::string& command, const std::string& output) {
   SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(output, "shoald's output"));
   std::string text = Bold(Text(json, "directory")) + "  " + std::to_string(Whole(json, "records")) +
@@ -67,6 +84,19 @@ Result<std::string> StatsView(const std::string& stats_json) {
   for (const Json& day : List(json, "days")) add(Text(day, "day"), day);
   add("in all", At(json, "total"));
   return FormatTable(rows) + "disk space now: " + FormatBytes(Whole(json, "diskBytes")) + "\n";
+}
+
+Result<std::string> SettingsView(const std::string& settings_json) {
+  SHOAL_ASSIGN_OR_RETURN(const Json json, ParseObject(settings_json, "shoald's answer"));
+  std::vector<Row> rows = {{"setting", "value", "what it does"}};
+  for (const Json& setting : List(json, "settings")) {
+    std::string value = Text(setting, "value");
+    if (Whole(setting, "until") > 0) value += " until " + LocalMinute(Whole(setting, "until"));
+    rows.push_back({Text(setting, "name"), value, Text(setting, "help")});
+  }
+  return FormatTable(rows) +
+         "change one with `shoal set KEY=VALUE`, for a time with --for 8h; KEY=default takes it "
+         "back\n";
 }
 
 }  // namespace shoal::client

@@ -106,11 +106,13 @@ ExitCode Order(Given* g, const char* name) {
 }
 
 void SetOptions(CLI::App* set, Given* g) {
-  std::string help = "Settings as key=value; key=default: what the settings file says. Keys:";
+  std::string help =
+      "Settings as key=value; key=default: what the settings file says; none: print them all. "
+      "Keys:";
   for (const net::LiveSetting& setting : net::kLiveSettings) {
     help += std::string(" ") + setting.name + " (" + setting.help + ")";
   }
-  set->add_option("settings", g->settings, help)->required()->type_name(kSettingValue);
+  set->add_option("settings", g->settings, help)->type_name(kSettingValue);
   set->add_option("--for", g->lasts, "Go back to what held before after that time, like 8h")
       ->type_name("TIME");
   Folder(set, g);
@@ -118,6 +120,10 @@ void SetOptions(CLI::App* set, Given* g) {
 
 ExitCode SetNow(Given* g) {
   std::map<std::string, std::string> values;
+  if (g->settings.empty()) {
+    if (g->lasts.empty()) return Settings(g->peer);
+    return Fail(ExitCode::kUsage, "--for " + g->lasts + " of what? try upload=5mbit --for 8h");
+  }
   for (const std::string& setting : g->settings) {
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos) {
@@ -251,10 +257,10 @@ std::vector<Verb> PeerVerbs() {
   for (Verb& verb : OrderVerbs()) verbs.push_back(std::move(verb));
   const std::vector<Verb> others = {
       {"set",
-       "Change on which terms this peer takes part: upload=20mbit, schedule=...",
+       "Change on which terms this peer takes part: upload=20mbit, schedule=...; or print them",
        SetOptions,
        SetNow,
-       "shoal set upload=5mbit\nshoal set upload=20mbit download=off --for 8h\n"
+       "shoal set\nshoal set upload=5mbit\nshoal set upload=20mbit download=off --for 8h\n"
        "shoal set schedule=\"mon-fri 18:00-08:00, sat-sun all\"\nshoal set schedule=default",
        {kDaemonNotRunning}},
       {"logs",

@@ -116,6 +116,7 @@ class TermsTest(harness.SwarmTest):
             self.assertIn("120 W of at most 350 W", self.shoal(swarm, "status"))
 
             self.shoal(swarm, "set", "gpu_free=2s", "gpu_power=200W")
+            self.assertRegex(self.shoal(swarm, "set"), r"\ngpu_power +200W +Most power")
             limit = self.folder / "card.limit"
             wait_for(limit.exists, 20, "the limit is set")
             self.assertEqual(limit.read_text(), "200000")

@@ -8,6 +8,7 @@ namespace shoal::client {
 namespace {
 
 using testing::AllOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -331,6 +332,20 @@ TEST(StatsView, ShowsDaysAndAllOfThem) {
   EXPECT_THAT(*energy, HasSubstr("1.25 kWh\n"));
   EXPECT_TRUE(StatsView("{\"days\":[1,{}],\"total\":[]}").ok());
   EXPECT_FALSE(StatsView("[]").ok());
+}
+
+TEST(SettingsView, ShowsWhatIsSetAndForHowLong) {
+  const auto view = SettingsView(
+      R"({"schemaVersion":1,"settings":[{"name":"upload","help":"Cap","value":"20mbit","until":0},)"
+      R"({"name":"quiet","help":"Times","value":"off","until":1764421200000}]})");
+  ASSERT_TRUE(view.ok());
+  EXPECT_THAT(*view, HasSubstr("setting  value"));
+  EXPECT_THAT(*view, ContainsRegex("\nupload   20mbit +Cap\n"));
+  EXPECT_THAT(*view, ContainsRegex("\nquiet    off until [A-Z][a-z]+ 2025-11-[0-9]+ "
+                                   "[0-9]+:[0-9]+  Times\n"));
+  EXPECT_THAT(*view, HasSubstr("`shoal set KEY=VALUE`"));
+  EXPECT_TRUE(SettingsView(R"({"settings":[3,{"until":1e300}]})").ok());
+  EXPECT_FALSE(SettingsView("[]").ok());
 }
 
 TEST(StatusView, ForeignNamesCannotSteerTheTerminal) {
