@@ -314,9 +314,10 @@ TEST_F(GradientMTest, AForgedAcknowledgementEndsTheGenerationAndNamesThePeer) {
       {"before its step began", [](Frame* frame) { frame->micro_batch.step += 1; }},
   };
   std::uint64_t steps = 3;
-  for (const auto& [words, forge] : forgeries) {
+  for (const auto& forgery : forgeries) {
+    const char* const words = forgery.first;
     swarm_.network_.tap = [&](const PeerId&, const PeerId&, Frame* frame) {
-      if (frame->kind == FrameKind::kReceived) forge(frame);
+      if (frame->kind == FrameKind::kReceived) forgery.second(frame);
       return 1;
     };
     EXPECT_FALSE(swarm_.TrainTo(steps + 1)) << words;
