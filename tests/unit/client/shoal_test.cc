@@ -72,8 +72,8 @@ TEST_F(Shoal, InitTakesAsManyStagesAndPipelinesAsARunFile) {
 
 TEST_F(Shoal, WrongUsageExitsWithTwo) {
   for (const char* arguments :
-       {"", "fly", "status --fly", "demo --stages 0", "demo --link 5", "set", "set upload", "join",
-        "swarm", "swarm status", "swarm audit", "swarm audit --dir d --sample -1",
+       {"", "fly", "status --fly", "demo --stages 0", "demo --link 5", "set upload", "set --for 2h",
+        "join", "swarm", "swarm status", "swarm audit", "swarm audit --dir d --sample -1",
         "swarm events --dir d --last x", "store", "store drop", "store drop --all --run 1",
         "logs -n none"}) {
     const Outcome run = Start(arguments);
