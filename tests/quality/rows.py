@@ -181,6 +181,13 @@ def gradients_with_m(setup):
                first_visit=FIRST_VISIT)
 
 
+# As few bits as 1 % of loss allows with eight stages.
+def fewest_with_m(setup, forward=0.65):
+    return Row(setup, f"m of gradients, dithered {forward} | 0.4",
+               DEFAULTS[0].replace("step=0.6", f"step={forward}"), GRADIENTS_WITH_M,
+               first_visit=FIRST_VISIT)
+
+
 def shaped_setups(setup):
     """The setup with the plain base and each of those that stand out."""
     return tuple(f"{setup}, {shape}" for shape in ("plain", *SHAPED))
@@ -399,6 +406,7 @@ FEWEST_ROWS = [
     *(fewest(f"4 stages, {shape}", 1.25, 0.85, channels=True) for shape in SHAPED),
     fewest("8 stages, plain", 1.0, 0.7),
     *(fewest(f"8 stages, {shape}", 0.85, 0.6, channels=True) for shape in SHAPED),
+    *(fewest_with_m(setup) for setup in shaped_setups(EIGHT)),
 ]
 
 # Where nothing stands out, and where channels and first tokens do.
