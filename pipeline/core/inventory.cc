@@ -128,6 +128,7 @@ std::vector<BoundaryChecksum> SharedChecksums(std::span<const BoundaryChecksum> 
     sum.records += end.records;
   }
   std::vector<BoundaryChecksum> shared;
+  shared.reserve(sums.size());
   for (const auto& [key, sum] : sums) shared.push_back(sum);
   return shared;
 }
