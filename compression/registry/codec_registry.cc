@@ -99,6 +99,13 @@ bool HasDeviceForm(const CodecEntry& entry, const CodecSpec& spec) {
   });
 }
 
+// Values that are no changes lead to nothing else.
+Status OnlyChangesFollow(const CodecSpec& spec) {
+  return SpecError(spec,
+                   "of=values is for changes, as in aqsgd:delta=dithered:step=0.4/of=values,...; "
+                   "leave it out");
+}
+
 // A codec with m is unbiased if all that it nests is, or keeps the values, none of that left to a
 // default; its m has 16 bits, which is one. A guard would put other codecs in their place.
 bool Unbiased(const CodecEntry& entry, const CodecSpec& spec) {
@@ -165,6 +172,7 @@ Result<NestedCodec> NestCodec(const CodecSpec& outer, std::string_view key, std:
   if (!made.ok()) {
     return made.status().WithContext(name + " of '" + std::string(outer.text) + "'");
   }
+  if (key != kChangesKey && (*made)->follows_values()) return OnlyChangesFollow(outer);
   return NestedCodec{*made, entry};
 }
 
@@ -190,6 +198,7 @@ Result<MessagePointer> MakeCodec(std::string_view text, std::uint32_t hidden) {
   SHOAL_ASSIGN_OR_RETURN(const ParsedCodec parsed, ParseCodec(text, hidden));
   if (parsed.entry->make != nullptr) return parsed.entry->make(parsed.spec, hidden, NestCodec);
   SHOAL_ASSIGN_OR_RETURN(PlainPointer plain, parsed.entry->make_plain(parsed.spec, hidden));
+  if (plain->follows_values()) return OnlyChangesFollow(parsed.spec);
   return parsed.feedback ? NewFeedbackCodec(std::move(plain))
                          : NewPlainMessageCodec(std::move(plain));
 }

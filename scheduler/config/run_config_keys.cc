@@ -124,7 +124,7 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   add("codecs", "backward", &c->backward, 0, 0, "",
       "codec of gradients of activations; over three epochs or more, with disk to spare, "
       "aqsgd:delta=dithered:step=0.4/channels=on/of=values,"
-      "first_visit=dithered:step=0.4/klt=64/channels=on sends a bit a value less");
+      "first_visit=dithered:step=0.4/klt=64/channels=on sends about a bit a value less");
   add("replica", "method", &c->replica_method, 0, 0, "",
       "how pipelines combine gradients: average, average:dtype=bf16, "
       "average:codec=dithered:step=0.3, qadam:bits=4, onebit, powersgd:rank=16, "

@@ -212,6 +212,17 @@ TEST(OfValuesTest, SpecsSayIt) {
               HasSubstr("allowed are changes, values"));
 }
 
+// Elsewhere it would do nothing, and say so to nobody.
+TEST(OfValuesTest, IsRefusedWhereNothingIsAChange) {
+  for (const char* spec :
+       {"dithered:step=0.4,of=values",
+        "aqsgd:delta=dithered:step=0.4/of=values,first_visit=dithered:step=0.4/of=values",
+        "lowrank:rank=4,else=dithered:step=0.4/channels=on/of=values"}) {
+    EXPECT_THAT(MakeCodec(spec, 128).status().message(), HasSubstr("of=values is for changes"))
+        << spec;
+  }
+}
+
 // A change as large as the gradient is no reason to refuse a step that follows the gradient.
 TEST(OfValuesTest, OnlyUnbiasedChangesAreForGradients) {
   const auto trait = [](const std::string& spec) { return TraitsOf(spec).value().unbiased; };
