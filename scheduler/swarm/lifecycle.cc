@@ -71,6 +71,7 @@ bool Lifecycle::Complete() {
 void Lifecycle::EndGeneration(const std::string& cause, const Keep& keep) {
   const bool was_active = active();
   if (!Enter(RunEvent::kInterrupted)) return;
+  last_end_ = cause;
   if (was_active) {
     StoreEnd(cause);
     cause_final_ = false;
@@ -132,6 +133,7 @@ void Lifecycle::EndForLost(const PeerId& peer, const std::string& cause) {
     return again ? CountFailure(cause) : backoff_.Wait(reaction_.now());
   }
   if (state_ != RunState::kPaused || history_.held()) return;
+  last_end_ = cause;
   SetCauseWithSteps(cause);
   if (!std::exchange(cause_final_, true)) StoreEnd(cause);
   if (fate_ == StepsFate::kKept) PlanSoon();
@@ -174,16 +176,19 @@ void Lifecycle::EndSoon(const std::string& cause, const Keep& keep) {
   if (!ending_) ending_ = Ending{cause, history_.step(), false, keep};
 }
 
-void Lifecycle::EndWithStep(const std::string& cause) {
-  if (state_ == RunState::kTraining && !step_ending_) step_ending_ = StepEnding{cause};
+void Lifecycle::EndWithStep(const std::string& cause, Why why) {
+  if (state_ == RunState::kTraining && !step_ending_) step_ending_ = StepEnding{cause, why};
 }
 
 bool Lifecycle::StepDone(bool saved) {
   // A checkpoint that was ordered ends it; so does the run's last step.
   if (!step_ending_ || ending_ || history_.step() >= config_.steps) return false;
   if (saved && !std::exchange(step_ending_->waited, true)) return false;
-  const std::string cause = step_ending_->cause;
-  PlanAgain(cause);
+  const StepEnding ending = *step_ending_;
+  std::string before = last_end_;
+  PlanAgain(ending.cause);
+  // Until all pipelines train, people want to know why not all do.
+  if (ending.why == Why::kGrows) last_end_ = std::move(before);
   return true;
 }
 

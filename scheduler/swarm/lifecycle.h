@@ -72,9 +72,10 @@ class Lifecycle {
   bool active() const { return state_ == RunState::kPreparing || state_ == RunState::kTraining; }
   // Why it is paused or failed.
   const std::string& cause() const { return cause_; }
-  // Why the generation before the one in progress ended; empty: there was none.
-  const std::string& last_end() const { return cause_alone_; }
-  void SetCause(const std::string& cause) { cause_alone_ = cause_ = cause; }
+  // Why the last generation ended that did not end so that more pipelines train; empty: there was
+  // none.
+  const std::string& last_end() const { return last_end_; }
+  void SetCause(const std::string& cause) { last_end_ = cause_alone_ = cause_ = cause; }
   const std::optional<Ending>& ending() const { return ending_; }
   // What becomes of the last generation's steps.
   StepsFate fate() const { return fate_; }
@@ -136,7 +137,8 @@ class Lifecycle {
   // ---- the generation in progress ends with a step, which its members keep
   // With the next one, or with the one after where that is saved: saving goes on beside steps. An
   // order that came before stays.
-  void EndWithStep(const std::string& cause);
+  enum class Why : std::uint8_t { kGrows, kOther };  // kGrows: more pipelines train then
+  void EndWithStep(const std::string& cause, Why why = Why::kOther);
   // A step is applied. True: the generation has ended with it.
   bool StepDone(bool saved);
 
@@ -162,11 +164,13 @@ class Lifecycle {
   RunState state_ = RunState::kWaiting;
   std::string cause_;
   std::string cause_alone_;                    // without what became of the steps
+  std::string last_end_;
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   bool cause_final_ = true;                    // as it is stored
   std::optional<Ending> ending_;
   struct StepEnding {
     std::string cause;
+    Why why = Why::kOther;
     bool waited = false;  // for one that was saved
   };
   std::optional<StepEnding> step_ending_;

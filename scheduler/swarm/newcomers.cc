@@ -111,7 +111,7 @@ void Newcomers::Look() {
   if (!possible_ || !lifecycle_.active() || plan_.pipelines() == 0) return;
   AskToPrepare();
   if (lifecycle_.state() == RunState::kTraining && WouldGrow()) {
-    lifecycle_.EndWithStep("peers for a further pipeline are here");
+    lifecycle_.EndWithStep("peers for a further pipeline are here", Lifecycle::Why::kGrows);
   }
 }
 

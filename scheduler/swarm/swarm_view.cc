@@ -94,9 +94,8 @@ std::string SwarmView::RepairText() const {
   if (counting >= of_.config.pipelines) return "";
   std::string text =
       std::to_string(counting) + " of " + std::to_string(of_.config.pipelines) + " pipelines train";
-  // A plan with shadows was made because they came.
   const std::string& since = of_.lifecycle.last_end();
-  if (of_.plan.shadows().empty() && !since.empty()) text += ", since " + since;
+  if (!since.empty()) text += ", since " + since;
   constexpr int kNamed = 4;
   int named = 0;
   const auto add = [&](const std::string& what) {

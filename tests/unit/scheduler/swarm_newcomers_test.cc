@@ -62,6 +62,11 @@ TEST(NewcomersTest, WithoutASpareTheOthersGoOnAtOnce) {
   // It grows again when the peer comes back, at the end of a step, and no step is repeated.
   swarm.Connect(victim);
   ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 3; }, std::chrono::minutes(1)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(4)));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("1 of 2 pipelines train, since lost peer "));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("gets its stage from its group"));
+  ASSERT_TRUE(
       swarm.RunUntil([&] { return Counting(swarm.Peer(other)) == 2; }, std::chrono::minutes(1)));
   EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 2u);
   swarm.RunFor(std::chrono::seconds(2));
