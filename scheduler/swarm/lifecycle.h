@@ -163,7 +163,7 @@ class Lifecycle {
   Owner& owner_;
   RunState state_ = RunState::kWaiting;
   std::string cause_;
-  std::string cause_alone_;                    // without what became of the steps
+  std::string cause_alone_;  // without what became of the steps
   std::string last_end_;
   StepsFate fate_ = StepsFate::kTrainedAgain;  // of the last generation's steps
   bool cause_final_ = true;                    // as it is stored

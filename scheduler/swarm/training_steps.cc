@@ -107,7 +107,7 @@ void TrainingSteps::BeginStep() {
                  reaction_.now());
   reduced_ = false;
   told_.reset();
-  lost_.clear();
+  lost_.Begin();
 }
 
 bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const {
@@ -133,7 +133,7 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
   uploads_.GoOnWithout();
   reduced_ = false;
   told_.reset();
-  lost_.clear();
+  lost_.Begin();
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     control::v1::SchedulerMessage message;
     *message.mutable_step_plan() = PlanOf(step);
@@ -193,7 +193,7 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
         {true, member.peer});
     return;
   }
-  if (!std::isfinite(ready.squared_norm())) NoteLost(member);
+  if (!std::isfinite(ready.squared_norm()) && !NoteLost(member)) return;
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
   if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
   if (const auto lost = account_.lost_loss(); lost && !account_.any_loss_finite()) {
@@ -282,7 +282,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
     return;
   }
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
-  if (!std::isfinite(done.squared_norm())) NoteLost(member);
+  if (!std::isfinite(done.squared_norm()) && !NoteLost(member)) return;
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
@@ -292,7 +292,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
 }
 
 void TrainingSteps::FinishStep() {
-  const bool skips = !lost_.empty();
+  const bool skips = lost_.any();
   if (const auto misfit = skips ? std::nullopt : values_.Norms(account_, decision_.sync))
     return Refuse(*misfit);
   const std::uint64_t labels = account_.labels();
@@ -301,7 +301,7 @@ void TrainingSteps::FinishStep() {
                     " has no labels: the data seems to hold only padding; prepare it again");
     return;
   }
-  if (skips && history_.skipped_in_a_row() >= kSkippedStepsMax) return HoldOnGradients();
+  if (skips && history_.skipped_in_a_row() >= kSkippedStepsMax) return StopOnGradients();
   const double loss = account_.loss_sum() / static_cast<double>(labels);
   const double norm = skips ? 0 : std::sqrt(account_.squared_norm()) / static_cast<double>(labels);
   RecordHeldOut();
@@ -309,6 +309,7 @@ void TrainingSteps::FinishStep() {
   times_.Add(account_.elapsed(reaction_.now()), account_.between_ready_and_synced());
   uploads_.AddStep(account_.elapsed(reaction_.now()));
   TellApplied(loss, norm);
+  lost_.End();
   if (skips) {
     SkipStep(loss);
   } else {
@@ -352,7 +353,7 @@ void TrainingSteps::SendApply(double loss, double norm, std::uint64_t labels) {
     *apply->mutable_held_out() = ToMessage(held_out.back());
   }
   apply->set_check_weights(decision_.check_weights);
-  apply->set_skip(!lost_.empty());
+  apply->set_skip(lost_.any());
   last_apply_ = *apply;
   last_apply_->set_check_weights(false);
   for (const Member* const member : plan_.Hosts()) {
@@ -373,17 +374,27 @@ void TrainingSteps::TellApplied(double loss, double norm) {
   applied.learning_rate = LearningRate(config_, history_.step());
   applied.gradient_norm = norm;
   applied.pipelines = static_cast<std::uint32_t>(counting_.At(history_.step()).size());
-  applied.skipped = !lost_.empty();
+  applied.skipped = lost_.any();
   reaction_.Add(applied);
 }
 
-void TrainingSteps::NoteLost(const Member& member) {
-  if (lost_.empty()) lost_ = member.LabelWithPosition();
+// Who only follows adds nothing to the sum, which is finite where it is those of all who count.
+bool TrainingSteps::NoteLost(const Member& member) {
+  const Pipelines& counting = counting_.At(history_.step());
+  if (std::ranges::count(counting, static_cast<std::uint32_t>(member.pipeline)) > 0) {
+    lost_.Add(member.peer, member.LabelWithPosition());
+    return true;
+  }
+  Refuse({&member, member.LabelWithPosition() + " only follows the others at step " +
+                       std::to_string(history_.step()) +
+                       " and reports a gradient that is not finite: its values are wrong"});
+  return false;
 }
 
 void TrainingSteps::SkipStep(double loss) {
   const std::string cause =
-      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" + lost_ +
+      "the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
+      lost_.first() +
       "), which was skipped; if that goes on, lower learning_rate or take more backward codec bits "
       "in run.toml";
   SHOAL_LOG(kWarning, "scheduler", "step.skipped", {"step", history_.step()},
@@ -391,9 +402,27 @@ void TrainingSteps::SkipStep(double loss) {
   journal_.AddSkipped(loss, cause);
 }
 
-void TrainingSteps::HoldOnGradients() {
+const Member* TrainingSteps::WhoLosesGradients() const {
+  if (counting_.At(history_.step()).size() < 2) return nullptr;
+  const std::optional<PeerId> peer = lost_.Alone(kSkippedStepsMax);
+  for (const Member* const member : plan_.Hosts()) {
+    if (member->peer == peer) return member;
+  }
+  return nullptr;
+}
+
+// What only one of several pipelines has is hardly the learning rate's.
+void TrainingSteps::StopOnGradients() {
+  if (const Member* const member = WhoLosesGradients()) {
+    return Refuse({member, member->LabelWithPosition() +
+                               " has a gradient that is not finite at step " +
+                               std::to_string(history_.step()) + " and had one in the " +
+                               std::to_string(kSkippedStepsMax) +
+                               " steps before, as no other member: its values are wrong, or "
+                               "training diverges and learning_rate is too high"});
+  }
   lifecycle_.Hold("the gradient is not finite at step " + std::to_string(history_.step()) + " (" +
-                      lost_ + "), nor was it in the " + std::to_string(kSkippedStepsMax) +
+                      lost_.first() + "), nor was it in the " + std::to_string(kSkippedStepsMax) +
                       " steps before: lower learning_rate or take more backward codec bits in "
                       "run.toml and start "
                       "the scheduler again; or try once more with: shoal swarm resume",

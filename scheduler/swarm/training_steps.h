@@ -15,6 +15,7 @@
 #include "scheduler/config/run_config.h"
 #include "scheduler/plan/counting_pipelines.h"
 #include "scheduler/steps/line_rates.h"
+#include "scheduler/steps/lost_gradients.h"
 #include "scheduler/steps/stage_choice.h"
 #include "scheduler/steps/step_account.h"
 #include "scheduler/steps/step_decision.h"
@@ -86,10 +87,14 @@ class TrainingSteps {
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
   void TellApplied(double loss, double norm);
-  // A gradient of this member was not finite: nobody applies the step.
-  void NoteLost(const Member& member);
+  // A gradient of this member is not finite: nobody applies the step. False: it only follows, and
+  // was refused.
+  bool NoteLost(const Member& member);
   void SkipStep(double loss);
-  void HoldOnGradients();
+  // A gradient is lost at one step too many in a row.
+  void StopOnGradients();
+  // Whose gradient alone is lost again and again, while those of other pipelines are not.
+  const Member* WhoLosesGradients() const;
   void HoldOnLoss(const Member& member);
   void Refuse(const Misfit& misfit);
 
@@ -115,8 +120,8 @@ class TrainingSteps {
   bool reduced_ = false;                     // its Reduce is out
   std::optional<control::v1::Reduce> told_;  // by the scheduler before this one
   StepDecision decision_;
-  std::string lost_;  // whose gradient was not finite, the first that said so; empty: nobody's
 
+  LostGradients lost_;
   StageChoice stage_choice_;
   LineRates line_rates_;
   ReportedValues values_;

@@ -14,7 +14,10 @@ namespace shoal::scheduler {
 namespace {
 
 using control::v1::PeerMessage;
+using ::testing::AllOf;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::Le;
 using ::testing::Not;
 
 PeerMessage LinkBroken(const SimPeer& by, const SimPeer& of) {
@@ -300,6 +303,61 @@ TEST(SwarmHostileTest, OnePipelinesLossThatIsNotFiniteDoesNotHoldTheRun) {
   EXPECT_THAT(swarm.View().last_refused, HasSubstr(swarm.Peer(liar).name));
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
   EXPECT_EQ(swarm.Peer(liar).stage, -1);
+}
+
+// Its values are wrong whenever it computes. A liar says so even where it only follows others.
+void LoseGradients(SimPeer* peer, std::uint64_t from, bool lies) {
+  peer->filter = [=](PeerMessage* message) {
+    if (!message->has_sync_done() || message->sync_done().step() < from) return true;
+    const auto plan = peer->plans.find(message->sync_done().step());
+    const bool computes = plan != peer->plans.end() &&
+                          plan->second.pipelines(peer->pipeline).micro_batches_size() > 0;
+    if (computes || lies) message->mutable_sync_done()->set_squared_norm(std::nan(""));
+    return true;
+  };
+}
+
+TEST(SwarmHostileTest, OnePeersGradientsThatAreNotFiniteDoNotHoldTheRun) {
+  for (const int peers : {4, 5}) {
+    for (const bool lies : {false, true}) {
+      SimSwarm swarm(LongConfig(2, 2), 231);
+      for (int i = 0; i < peers; ++i) swarm.AddPeer();
+      ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+      const std::size_t ill = PeerAt(&swarm, peers, 0, 1);
+      LoseGradients(&swarm.Peer(ill), 20, lies);
+      std::uint64_t most = 0;
+      bool back = false;
+      ASSERT_TRUE(swarm.RunUntil(
+          [&] {
+            const std::uint64_t step = swarm.View().step;
+            back = back || step < most;
+            most = std::max(most, step);
+            return swarm.View().state == RunState::kFinished;
+          },
+          std::chrono::hours(1)))
+          << swarm.View().reason;
+      EXPECT_FALSE(back) << "a step was trained again";
+      EXPECT_THAT(swarm.View().last_refused, HasSubstr(swarm.Peer(ill).name));
+      EXPECT_EQ(swarm.Peer(ill).stage, -1);
+      // As often as a peer may have a stage again before it is in quarantine.
+      EXPECT_THAT(swarm.View().skipped_steps, AllOf(Ge(2u), Le(lies ? 2u : 6u)));
+      ASSERT_EQ(swarm.View().quarantines.size(), 1u);
+    }
+  }
+}
+
+// Too high a learning rate spoils the gradients of all.
+TEST(SwarmHostileTest, GradientsOfBothPipelinesThatAreNotFiniteHoldTheRun) {
+  SimSwarm swarm(LongConfig(2, 2), 232);
+  for (int i = 0; i < 5; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  for (const std::uint32_t pipeline : {0u, 1u}) {
+    LoseGradients(&swarm.Peer(PeerAt(&swarm, 5, pipeline, 1)), 20, false);
+  }
+  swarm.RunFor(std::chrono::minutes(5));
+  EXPECT_EQ(swarm.View().state, RunState::kPaused);
+  EXPECT_THAT(swarm.View().reason, HasSubstr("the gradient is not finite at step 22"));
+  EXPECT_EQ(swarm.View().skipped_steps, 2u);
 }
 
 // What the others do without it is no fault of the run.

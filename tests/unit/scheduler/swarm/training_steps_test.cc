@@ -390,6 +390,29 @@ TEST(TrainingSteps, ThreeLostStepsInARowHoldTheRunAndAGoodOneBetweenDoesNot) {
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("backward codec bits"));
 }
 
+// Several pipelines have the same weights: what only one of them loses is its own fault.
+TEST(TrainingSteps, OneMembersLostGradientsAreItsFaultAndDoNotHoldTheRun) {
+  Steps parts(2, 2);
+  const std::string who = parts.At(1, 0).LabelWithPosition();
+  parts.LostStep(1, 0);
+  parts.LostStep(1, 0);
+  parts.LostStep(1, 0);
+  EXPECT_FALSE(parts.history.held());
+  EXPECT_FALSE(parts.lifecycle.active());
+  EXPECT_EQ(parts.history.step(), 2u) << "the third is not applied";
+  EXPECT_EQ(parts.steps.values().refused(), 1u);
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr(who));
+  EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("not finite at step 2"));
+}
+
+TEST(TrainingSteps, LostGradientsOfSeveralMembersHoldTheRun) {
+  Steps parts(2, 2);
+  parts.LostStep(1, 0);
+  parts.LostStep(0, 0);
+  parts.LostStep(1, 0);
+  EXPECT_TRUE(parts.history.held());
+}
+
 TEST(TrainingSteps, WithoutSamplesTheRunFails) {
   SwarmParts parts(1, 1);
   parts.config.train_rows = 0;
