@@ -570,6 +570,8 @@ std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, 
   proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
   proto->set_ended(ended);
+  proto->set_refused(status.code() == StatusCode::kInvalidArgument ||
+                     status.code() == StatusCode::kDataLoss);
   last_failure_ = message;
   owner_->Tell(std::move(message));
   std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();

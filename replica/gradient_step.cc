@@ -249,6 +249,7 @@ void GradientStep::Exchange(Bucket* bucket) {
   request.shares = SharesOfGroup(*member_, part, request.weights);
   CountRaw(part, request.weights, part.values, &member_->stats.replica, request.shares);
   request.values = bucket->own;
+  request.alike = !part.shared();  // stages have the same tensor's gradients in other sizes
   request.exact = exact();
   bucket->exchange->Start(std::move(request),
                           [this, bucket, attempt = attempt_, opened = opened_](Result<Buffer> sum) {

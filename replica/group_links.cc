@@ -39,6 +39,11 @@ class GroupLinks::Group final : public collective::GroupChannel {
     }
   }
 
+  void Blame(std::size_t from, const Status& status) override {
+    SHOAL_ASSERT_ON(*links_->member_->control);
+    if (from < peers_.size() && from != rank_) links_->Blame(peers_[from], status);
+  }
+
   std::size_t peer(std::size_t member) const {
     SHOAL_ASSERT_ON(*links_->member_->control);
     return peers_[member];
@@ -255,9 +260,12 @@ void GroupLinks::OnFrame(Peer* from, net::Frame frame) {
     status = groups_[number]->Receive(static_cast<std::size_t>(from - peers_.data()), frame.tag,
                                       std::move(frame.payload));
   }
-  if (!status.ok()) {
-    member_->fail(status.WithContext("from " + Name(*from)), &from->target.peer);
-  }
+  if (!status.ok()) Blame(static_cast<std::size_t>(from - peers_.data()), status);
+}
+
+void GroupLinks::Blame(std::size_t peer, const Status& status) {
+  const Peer& from = peers_[peer];
+  member_->fail(Status(status).WithContext("from " + Name(from)), &from.target.peer);
 }
 
 }  // namespace shoal::replica

@@ -70,6 +70,8 @@ class GroupLinks {
   void OpenTo(Peer* peer);
   void OnClosed(Peer* peer, Status status);
   void OnFrame(Peer* from, net::Frame frame);
+  // The generation fails by what this peer, a place in peers_, sent.
+  void Blame(std::size_t peer, const Status& status);
   Status Send(std::size_t peer, std::uint32_t group, std::uint64_t tag, Buffer payload);
 
   Member* const member_;

@@ -317,6 +317,7 @@ void MomentumStep::Exchange(Bucket* bucket) {
   request.shares = SharesOfGroup(*member_, part, request.weights);
   CountRaw(part, request.weights, part.values, &member_->stats.replica, request.shares);
   request.values = bucket->own;
+  request.alike = !part.shared();  // stages have the same tensor's gradients in other sizes
   ExchangeOf(*bucket)->Start(
       std::move(request), [this, bucket, work = work_](Result<Buffer> result) {
         if (work != work_) return;

@@ -24,6 +24,7 @@ class ChannelMux::Channel final : public GroupChannel {
     }
     return mux_->group_->Send(to, std::uint64_t{number_} << kMuxTagBits | tag, std::move(payload));
   }
+  void Blame(std::size_t from, const Status& status) override { mux_->group_->Blame(from, status); }
   void SetReceiver(Receiver receiver) override {
     receiver_ = std::move(receiver);
     if (!receiver_) return;
@@ -93,6 +94,7 @@ bool ChannelMux::MayHold(std::size_t from, std::size_t bytes) {
 void ChannelMux::Fail(std::size_t from, const Status& status) {
   const auto on_error = std::exchange(on_error_, nullptr);
   if (on_error) {
+    group_->Blame(from, status);
     on_error(
         status.WithContext("a message of member " + std::to_string(from) + " of the stage group"));
   }

@@ -74,6 +74,9 @@ struct ExchangeRequest {
   // step of a sharded optimizer: gradients go in, and the owners' new parameters come back.
   Transform transform = nullptr;
   bool exact = false;  // powersgd: no factors in this round, the same on all members
+  // All contribute gradients by the same weights: one that is not finite, or far larger than the
+  // own one, is refused (contribution_check.h). Of values on the host that are not factors.
+  bool alike = false;
   // In the place of the config's; empty: those. Not with two levels.
   std::vector<double> shares = {};
   // Specs in the place of the config's for this round, such as one with levels learned since;
@@ -145,8 +148,8 @@ class Exchange {
   virtual ~Exchange() = default;  // a running round ends without its callback
 
   // One round at a time. `done` runs in a task of its own on control. It gets the agreed vector
-  // (kReduceScatter: the own shard), or why there is none: a wrong message, values that are not
-  // finite, an abort.
+  // (kReduceScatter: the own shard), or why there is none: a wrong message, of which the channel
+  // has heard whose it is (Blame); values that are not finite; an abort.
   virtual void Start(ExchangeRequest request, std::function<void(Result<Buffer>)> done) = 0;
   // Ends the round, if any: `done` gets an aborted status, late messages are dropped.
   virtual void Abort() = 0;

@@ -1,6 +1,7 @@
 #include "replica/collective/exchange_work.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -95,16 +96,27 @@ Status TakeOwn(const RoundPlan& plan, std::span<const float> values, ValueRange 
 }
 
 // Sums what the contributions to a chunk of the own shard decode to, in rank order.
-Status AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-             std::span<float> sum) {
+Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+            std::span<float> sum) {
   bool first = true;
+  double before = 0;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] == 0) continue;
     const float factor = PartOf(plan, from);
-    SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kContribution, from, plan.rank, chunk,
-                               contributions[from], sum, factor, std::exchange(first, false)));
+    Status status = Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from],
+                         sum, factor, std::exchange(first, false));
+    if (status.ok() && plan.check != nullptr) {
+      const double after = Norm(sum);
+      if (from != plan.rank) {
+        status =
+            plan.check->Check(before, after, factor)
+                .WithContext("a message of member " + std::to_string(from) + " of the stage group");
+      }
+      before = after;
+    }
+    if (!status.ok()) return {std::move(status), {}, from};
   }
-  return Status::Ok();
+  return {Status::Ok()};
 }
 
 }  // namespace
@@ -161,9 +173,8 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
   Result<Buffer> sums = plan.home().Allocate(range.size());
   if (!sums.ok()) return {sums.status(), {}};
   const std::span<float> sum = sums->floats();
-  Coded coded;
-  coded.status = plan.op == CollectiveOp::kAllGather ? TakeOwn(plan, values, range, sum)
-                                                     : AddUp(plan, chunk, contributions, sum);
+  Coded coded = plan.op == CollectiveOp::kAllGather ? Coded{TakeOwn(plan, values, range, sum)}
+                                                    : AddUp(plan, chunk, contributions, sum);
   if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
   if (!coded.status.ok()) return coded;
   if (plan.op == CollectiveOp::kReduceScatter) {
@@ -182,8 +193,11 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result) {
   if (plan.op == CollectiveOp::kReduceScatter) return CheckMessagePayload(message.bytes());
-  return Open(plan, Phase::kResult, owner, owner, chunk, message,
-              InResult(plan, plan.layout.chunk(owner, chunk), result));
+  const std::span<float> values = InResult(plan, plan.layout.chunk(owner, chunk), result);
+  SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kResult, owner, owner, chunk, message, values));
+  if (plan.check == nullptr || std::isfinite(Norm(values))) return Status::Ok();
+  return InvalidArgument("a message of member " + std::to_string(owner) +
+                         " of the stage group: its sum has a value that is not finite");
 }
 
 }  // namespace shoal::collective

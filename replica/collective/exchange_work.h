@@ -10,10 +10,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "replica/collective/chunk_coder.h"
+#include "replica/collective/contribution_check.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/exchange_message.h"
 #include "replica/collective/shard_layout.h"
@@ -29,7 +31,9 @@ struct RoundPlan {
   std::uint32_t tensor = 0;
   Combine combine = Combine::kSum;
   CollectiveOp op = CollectiveOp::kAllReduce;
-  Transform transform;                 // may be null
+  Transform transform;  // may be null
+  // Of contributions to the own shard; null: they may be anything.
+  std::shared_ptr<const ContributionCheck> check;
   std::vector<std::uint64_t> weights;  // by member
   std::uint64_t weight = 0;            // of all
 
@@ -52,7 +56,8 @@ std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header);
 
 struct Coded {
   Status status;
-  Buffer message;
+  Buffer message = {};
+  std::optional<std::size_t> by = {};  // the member whose message the error is about, if one is
 };
 
 // What was not sent of a chunk. `before`: so far; empty: nothing. `next` gets the rest from now on;

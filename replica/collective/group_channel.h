@@ -26,6 +26,11 @@ class GroupChannel {
   virtual Status Send(std::size_t to, std::uint64_t tag, Buffer payload) = 0;
   // Messages that came before a receiver was set are delivered when it is. One receiver at a time.
   virtual void SetReceiver(Receiver receiver) = 0;
+  // What a member sent cannot be right: whoever ends what follows names it. Comes before the error
+  // that follows is told. Of oneself it says nothing.
+  virtual void Blame(std::size_t from, const Status& status) {
+    static_cast<void>(from), static_cast<void>(status);
+  }
 };
 
 }  // namespace shoal::collective

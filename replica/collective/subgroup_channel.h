@@ -34,6 +34,9 @@ class SubgroupChannel final : public GroupChannel {
   Status Send(std::size_t to, std::uint64_t tag, Buffer payload) override {
     return group_->Send(members_[to], tag, std::move(payload));
   }
+  void Blame(std::size_t from, const Status& status) override {
+    group_->Blame(members_[from], status);
+  }
   void SetReceiver(Receiver receiver) override {
     receiver_ = std::move(receiver);
     if (!receiver_) return;

@@ -133,11 +133,22 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   const std::string cause = "the link between " + member.LabelWithPosition() + " and " +
                             other->LabelWithPosition() +
                             " broke: " + CleanText(broken.error(), kReasonCharactersMax);
+  if (broken.refused() && Refused(member, *other, cause)) return;
   if (complaints_.Confirms(member.peer, other->peer, history_.generation())) {
     // Both say so. The first alone did not count, or was not believed.
     return lifecycle_.Confirm(cause);
   }
   if (lifecycle_.active()) Complain(member, *other, cause);
+}
+
+// What `of` sent cannot be right, or `by` lies. Several who say so are believed, the second also
+// where the first has ended the generation.
+bool MemberFaults::Refused(const Member& by, const Member& of, const std::string& cause) {
+  complaints_.Add(by.peer, of.peer, history_.generation(), reaction_.now(), true);
+  if (!complaints_.SeveralRefuse(of.peer, reaction_.now())) return false;
+  complaints_.Forget(of.peer);
+  Misbehaved(of, FaultKind::kValues, cause + "; several say so");
+  return true;
 }
 
 // Often the other end is gone, which is not heard of yet: then others may go on with the step.

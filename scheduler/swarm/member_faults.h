@@ -78,6 +78,7 @@ class MemberFaults {
 
  private:
   bool AllRefuse() const;
+  bool Refused(const Member& by, const Member& of, const std::string& cause);
   void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
   std::string AddFailure(const Member& member, const std::string& cause);

@@ -94,6 +94,31 @@ SwarmOptions OptionsOfShape(const Shape& shape) {
   return options;
 }
 
+// Those who add its gradient up name whose it is, and nobody applies the step. So small a vector
+// has one owner.
+TEST(HugeGradientSimTest, WhoSendsItIsNamedByWhoAddsItUp) {
+  for (const char* method :
+       {"average", "average:codec=direct:bits=4/bucket=512", "qadam:bits=32"}) {
+    SCOPED_TRACE(method);
+    SimSwarm swarm(OptionsOfShape({method, 3}));
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    SetFault(&swarm, {Fault::kHuge, 1, 2, {kLostStep}});
+    EXPECT_FALSE(swarm.TrainTo(kLostStep + 1));
+    swarm.Run(std::chrono::seconds(1));
+    std::size_t named = 0;
+    for (const auto& peer : swarm.peers()) {
+      if (!peer->failure_.has_value()) continue;
+      EXPECT_EQ(peer->failure_->peer, swarm.at(1, 2).id_) << peer->failure_->status.ToString();
+      EXPECT_EQ(peer->stage_, 1u);
+      EXPECT_EQ(peer->failure_->status.code(), StatusCode::kInvalidArgument);
+      EXPECT_NE(peer->failure_->status.message().find("norm of its gradient"), std::string::npos);
+      ++named;
+    }
+    EXPECT_GE(named, 1u);
+    EXPECT_EQ(swarm.losses_.size(), kLostStep);
+  }
+}
+
 class SkipSimTest : public testing::TestWithParam<Shape> {};
 
 TEST_P(SkipSimTest, NothingIsLeftOfALostStepAndTrainingGoesOn) {

@@ -38,6 +38,11 @@ class MemoryGroup {
   }
 
   collective::GroupChannel* member(std::size_t rank) { return members_[rank].get(); }
+  struct Blame {
+    std::size_t by, of;
+    Status status;
+  };
+  std::vector<Blame> blamed;
   // Sees every message before it travels; returns false to lose it.
   std::function<bool(Message*)> tap;
 
@@ -54,6 +59,9 @@ class MemoryGroup {
       receiver_ = std::move(receiver);
       if (!receiver_) return;
       for (Message& m : std::exchange(held_, {})) receiver_(m.from, m.tag, std::move(m.payload));
+    }
+    void Blame(std::size_t from, const Status& status) override {
+      if (from != rank_) group_->blamed.push_back({rank_, from, status});
     }
     void Deliver(Message message) {
       if (!receiver_) return held_.push_back(std::move(message));

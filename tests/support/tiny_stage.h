@@ -84,7 +84,7 @@ class TinyStage : public model::StageModel {
 
   // What goes wrong in a micro-batch: a value of a layer's weight gradient, of the tied embedding's
   // or the head's, or of the input's gradient becomes infinite or no number.
-  enum class Fault : std::uint8_t { kNone, kLayer, kEmbedding, kInput };
+  enum class Fault : std::uint8_t { kNone, kLayer, kEmbedding, kInput, kHuge };
   void SetFaults(std::function<Fault(MicroBatchId)> faults) { faults_ = std::move(faults); }
   // What it gives as the output of Forward, after it was computed; null: that.
   using Outputs =

@@ -159,6 +159,7 @@ class DirectExchange final : public BlendingExchange {
   Status Send(std::size_t to, Buffer message);
   void OnMessage(std::size_t from, Buffer message);
   void Refuse(std::size_t from, const Status& status);
+  void Blame(std::size_t from, const Status& status);
   Status Take(std::size_t from, const MessageHeader& header, Buffer message);
   void Finish(Result<Buffer> result);
   // Runs `work` on compute, then `then` with its result here, unless the round ended.
@@ -276,6 +277,9 @@ Result<std::shared_ptr<DirectExchange::Round>> DirectExchange::MakeRound(
   plan.combine = request.combine;
   plan.op = request.op;
   plan.transform = std::move(request.transform);
+  if (request.alike && plan.op != CollectiveOp::kAllGather && config_.home->on_host()) {
+    plan.check = std::make_shared<const ContributionCheck>(request.values);
+  }
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);
   const bool result_feedback = ResultFeedback(config_);
@@ -403,7 +407,7 @@ void DirectExchange::Sum(std::size_t chunk) {
 }
 
 void DirectExchange::OnSum(Summed summed) {
-  if (!summed.coded.status.ok()) return Finish(summed.coded.status);
+  if (const Coded& c = summed.coded; !c.status.ok()) return Blame(c.by.value_or(rank()), c.status);
   for (std::size_t i = 1; i < size(); ++i) {
     const std::size_t to = (rank() + i) % size();
     if (Status sent = Send(to, std::move(summed.messages[to])); !sent.ok()) return Finish(sent);
@@ -419,8 +423,8 @@ void DirectExchange::Decode(ChunkId id, Buffer message) {
   auto decode = [round = round_, id, message = std::move(message)] {
     return DecodeResult(round->plan, id.owner, id.chunk, message, round->result.floats());
   };
-  OnCompute("exchange.decode", std::move(decode), [this](Status status) {
-    if (!status.ok()) return Finish(status);
+  OnCompute("exchange.decode", std::move(decode), [this, from = id.owner](Status status) {
+    if (!status.ok()) return Blame(from, status);
     --chunks_left_;
     MaybeEnd();
   });
@@ -484,7 +488,13 @@ void DirectExchange::OnMessage(std::size_t from, Buffer message) {
     if (early_.Hold(from, std::move(message))) return;
     return Refuse(from, ResourceExhausted("it is ahead by more messages than are buffered"));
   }
-  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Finish(taken);
+  if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Blame(from, taken);
+}
+
+// The round ends by what a member sent.
+void DirectExchange::Blame(std::size_t from, const Status& status) {
+  channel_->Blame(from, status);
+  Finish(status);
 }
 
 // A message that cannot be put right: something is lost, so no later round could end either.
@@ -492,7 +502,7 @@ void DirectExchange::Refuse(std::size_t from, const Status& status) {
   broken_ =
       status.WithContext("a message of member " + std::to_string(from) + " of the stage group");
   early_.TakeAll();
-  Finish(broken_);
+  Blame(from, broken_);
 }
 
 Status DirectExchange::Take(std::size_t from, const MessageHeader& header, Buffer message) {

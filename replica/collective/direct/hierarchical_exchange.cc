@@ -249,6 +249,7 @@ void HierarchicalExchange::ReduceLan() {
   request.weights = LanWeights();
   request.combine = request_->combine;
   request.values = request_->values;
+  request.alike = request_->alike;
   request.op = CollectiveOp::kReduceScatter;
   Run(&*lan_, std::move(request), [this, leads](Buffer sum) {
     if (!leads) return Listen();
@@ -322,12 +323,16 @@ void HierarchicalExchange::Deliver(std::size_t from, std::uint64_t tag, Buffer m
   } else if (leader() == rank()) {
     if (between_.at(leaders_).channel->Deliver(from, tag, &message)) return;
   }
-  Finish(InvalidArgument("a message of member " + std::to_string(from) +
-                         " of the stage group, which does not speak for its LAN here; are all "
-                         "members in the same plan?"));
+  const Status status =
+      InvalidArgument("a message of member " + std::to_string(from) +
+                      " of the stage group, which does not speak for its LAN here; are all "
+                      "members in the same plan?");
+  channel_->Blame(from, status);
+  Finish(status);
 }
 
 void HierarchicalExchange::Refuse(std::size_t from, const Status& status) {
+  channel_->Blame(from, status);
   broken_ =
       status.WithContext("a message of member " + std::to_string(from) + " of the stage group");
   early_.clear();

@@ -345,6 +345,7 @@ void RingReduceImpl::OnMessage(std::size_t from, std::uint64_t tag, Buffer messa
   if (!running_ || tag < round_) return;  // late
   const std::size_t slice = header->slice, chunk = header->chunk;
   if (Status placed = Place(from, *header, std::move(message)); !placed.ok()) {
+    channel_->Blame(from, placed);
     return Finish(placed.WithContext("a message from member " + std::to_string(from) +
                                      " of the stage group"));
   }
@@ -353,6 +354,7 @@ void RingReduceImpl::OnMessage(std::size_t from, std::uint64_t tag, Buffer messa
 
 // A message that cannot be put right: something is lost, so no later operation could end either.
 void RingReduceImpl::Refuse(std::size_t from, const Status& status) {
+  channel_->Blame(from, status);
   broken_ =
       status.WithContext("a message from member " + std::to_string(from) + " of the stage group");
   early_.clear();

@@ -136,6 +136,7 @@ compression::RandomKey UnitExchange::KeyOf(const UnitHeader& header, std::size_t
 
 void UnitExchange::Fail(std::size_t from, const Status& status) {
   if (std::exchange(failed_, true)) return;
+  if (from != rank()) channel_->Blame(from, status);
   handlers_.on_error(from == rank()
                          ? status
                          : status.WithContext("a message of member " + std::to_string(from) +

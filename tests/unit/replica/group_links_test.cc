@@ -3,6 +3,8 @@
 #include "replica/group_links.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "tests/support/sim_links.h"
 #include "tests/unit/replica/collective/group_channel_contract.h"
@@ -38,6 +40,16 @@ class LinksRig : public collective::GroupRig {
     On([this] { peers_.clear(); });
   }
 
+  // The member at (stage, pipeline) blames one of a group of its.
+  void Blame(std::uint32_t stage, std::uint32_t pipeline, bool shared, std::size_t of) {
+    GroupLinks& links = *peers_[stage * kPipelines + pipeline].links;
+    collective::GroupChannel* const group = shared ? links.shared_group() : links.stage_group();
+    blames_ = true;
+    group->Blame(of, DataLoss("it is damaged"));
+    blames_ = false;
+  }
+  std::vector<std::pair<Status, PeerId>>& failures() { return failures_; }
+
  protected:
   struct Peer {
     std::unique_ptr<net::LinkHub> hub;
@@ -70,7 +82,8 @@ class LinksRig : public collective::GroupRig {
     peer.member = std::make_unique<Member>();
     peer.member->config = config;
     peer.member->control = executor_.get();
-    peer.member->fail = [](const Status& status, const PeerId*) {
+    peer.member->fail = [this](const Status& status, const PeerId* who) {
+      if (blames_) return failures_.emplace_back(status, who != nullptr ? *who : PeerId()), void();
       ADD_FAILURE() << status.ToString();
     };
     std::vector<net::LinkTarget> group, shared;
@@ -90,6 +103,8 @@ class LinksRig : public collective::GroupRig {
   test_support::SimNetwork net_{
       &world_, {[this] { return std::chrono::milliseconds(1 + ++sent_ % 7); }, 1e6}};
   int sent_ = 0;
+  bool blames_ = false;
+  std::vector<std::pair<Status, PeerId>> failures_;
   std::vector<Peer> peers_;  // by stage, then pipeline
 };
 
@@ -109,6 +124,23 @@ class SharedGroupRig final : public LinksRig {
     return peers_[rank].links->shared_group();
   }
 };
+
+// A group's message that cannot be right ends the generation, and whose it is.
+TEST(GroupLinksTest, WhoIsBlamedIsNamedAsTheCause) {
+  SharedGroupRig rig;
+  for (const bool shared : {false, true}) {
+    rig.On([&] { rig.Blame(1, 2, shared, shared ? 7 : 0); });
+    ASSERT_EQ(rig.failures().size(), 1u);
+    EXPECT_EQ(rig.failures()[0].second, shared ? PeerAt(2, 1) : PeerAt(1, 0));
+    EXPECT_NE(rig.failures()[0].first.message().find("it is damaged"), std::string::npos);
+    EXPECT_NE(rig.failures()[0].first.message().find(shared ? "stage 2 of pipeline 1"
+                                                            : "stage 1 of pipeline 0"),
+              std::string::npos);
+    rig.failures().clear();
+  }
+  rig.On([&] { rig.Blame(1, 2, false, 2); });
+  EXPECT_TRUE(rig.failures().empty()) << "nobody blames itself";
+}
 
 template <typename Rig>
 std::unique_ptr<collective::GroupRig> New() {

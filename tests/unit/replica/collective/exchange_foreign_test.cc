@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
 #include "replica/collective/exchange_message.h"
 #include "tests/unit/replica/collective/exchange_group.h"
 
@@ -32,7 +37,42 @@ Status AfterChange(const std::function<void(Buffer*)>& change,
   };
   group.Round(kRound, {2, 3}, {group.Random(150), group.Random(150)});
   EXPECT_TRUE(changed);
-  return group.StatusOf(0);
+  // Whoever ends what follows hears whose it is.
+  const Status status = group.StatusOf(0);
+  const bool waits = status.ok() || status.code() == StatusCode::kUnavailable;
+  EXPECT_EQ(group.links_->blamed.size(), waits ? 0u : 1u) << status.ToString();
+  for (const MemoryGroup::Blame& blame : group.links_->blamed) {
+    EXPECT_EQ(blame.by, 0u);
+    EXPECT_EQ(blame.of, 1u);
+  }
+  return status;
+}
+
+// Who blames whom after a round of gradients that are alike but for what `spoil` does to member
+// 1's.
+std::vector<std::pair<std::size_t, std::size_t>> BlamedFor(
+    const std::function<void(Values*)>& spoil, const ExchangeConfig& config, bool alike = true,
+    Combine combine = Combine::kSum) {
+  ExchangeGroup group(3, 6, config);
+  std::vector<Values> values = group.RandomOfAll(450);
+  spoil(&values[1]);
+  ExchangeRequest request{kRound, 0, {1, 1, 1}, combine, nullptr};
+  request.alike = alike;
+  group.Round(request, values);
+  std::vector<std::pair<std::size_t, std::size_t>> blamed;
+  for (const MemoryGroup::Blame& blame : group.links_->blamed) {
+    blamed.emplace_back(blame.by, blame.of);
+    EXPECT_FALSE(group.StatusOf(blame.by).ok());
+    EXPECT_NE(blame.status.message().find("member 1"), std::string::npos);
+  }
+  std::ranges::sort(blamed);
+  return blamed;
+}
+
+std::function<void(Values*)> Times(float factor) {
+  return [factor](Values* values) {
+    for (float& value : *values) value *= factor;
+  };
 }
 
 TEST(ExchangeForeignTest, EveryBitOfAHeaderCounts) {
@@ -47,6 +87,32 @@ TEST(ExchangeForeignTest, EveryBitOfAHeaderCounts) {
     EXPECT_TRUE(!waits || round || epoch) << "bit " << bit << ": " << status.ToString();
     if (waits) continue;
     EXPECT_NE(status.message().find("member 1"), std::string::npos) << status.ToString();
+  }
+}
+
+using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+
+TEST(ExchangeForeignTest, AGradientFarAboveTheOwnOneIsBlamedOnItsSender) {
+  const Pairs both = {{0, 1}, {2, 1}};
+  for (const char* codec : {"raw:dtype=fp32", "direct:bits=4,bucket=16", "onebit"}) {
+    for (const Combine combine : {Combine::kSum, Combine::kWeightedMean}) {
+      EXPECT_EQ(BlamedFor(Times(1e6F), Config(codec), true, combine), both) << codec;
+      EXPECT_EQ(BlamedFor(Times(1e4F), Config(codec), true, combine), Pairs()) << codec;
+      EXPECT_EQ(BlamedFor(Times(0), Config(codec), true, combine), Pairs()) << "nothing is large";
+    }
+    EXPECT_EQ(BlamedFor(Times(1e6F), Config(codec), false), Pairs()) << "others may differ";
+  }
+}
+
+// Where the codec does not refuse it.
+TEST(ExchangeForeignTest, AGradientThatIsNotFiniteIsBlamedOnItsSender) {
+  for (const float bad : {NAN, INFINITY, -INFINITY}) {
+    const auto spoil = [bad](Values* values) {
+      for (std::size_t i = 0; i < values->size(); i += 100) (*values)[i] = bad;
+    };
+    const Pairs blamed = BlamedFor(spoil, Config("raw:dtype=fp32"));
+    EXPECT_EQ(blamed, (Pairs{{0, 1}, {2, 1}}));
+    EXPECT_EQ(BlamedFor(spoil, Config("raw:dtype=fp32"), false), Pairs());
   }
 }
 

@@ -21,8 +21,9 @@ struct Faults : SwarmParts {
     JoinAll(peers);
     Train();
   }
-  void Complain(const Member& by, const Member& of) {
+  void Complain(const Member& by, const Member& of, bool refused = false) {
     control::v1::LinkBroken broken;
+    broken.set_refused(refused);
     broken.set_generation(history.generation());
     broken.set_peer(std::string(of.peer.key.begin(), of.peer.key.end()));
     broken.set_error("reset");
@@ -33,6 +34,14 @@ struct Faults : SwarmParts {
     failed.set_generation(history.generation());
     failed.set_error(why.ToString());
     faults.OnPlanFailed(by, failed);
+  }
+  // Stored so far and not asked for yet.
+  std::vector<std::string> FaultsStored() {
+    std::vector<std::string> stored;
+    for (const Persist& persist : Take<Persist>()) {
+      if (persist.event.find("\"fault\"") != std::string::npos) stored.push_back(persist.event);
+    }
+    return stored;
   }
   // That count, stored so far and not asked for yet.
   std::ptrdiff_t Failures() {
@@ -49,6 +58,32 @@ TEST(MemberFaults, AComplaintThatBothEndsShareBlamesNobody) {
   EXPECT_THAT(parts.lifecycle.cause(), HasSubstr("only peer1"));
   parts.Complain(parts.At(0, 1), parts.At(0, 0));
   EXPECT_EQ(*parts.plan.Propose(parts.config.pipelines), parts.plan.positions());
+}
+
+// A peer that sends what cannot be right is known by several, whatever it says of them.
+TEST(MemberFaults, WhatSeveralRefuseIsAFaultOfWhoSentIt) {
+  Faults parts(1, 3, 4);
+  const PeerId liar = parts.At(1, 0).peer;
+  parts.Complain(parts.At(1, 0), parts.At(0, 0));
+  EXPECT_FALSE(parts.lifecycle.active());
+  parts.Complain(parts.At(0, 0), parts.At(1, 0), true);
+  parts.Complain(parts.At(1, 0), parts.At(2, 0), true);
+  EXPECT_TRUE(parts.FaultsStored().empty());
+  parts.Complain(parts.At(2, 0), parts.At(1, 0), true);
+  const std::vector<std::string> faults = parts.FaultsStored();
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_THAT(faults[0], HasSubstr(liar.ToHex()));
+  EXPECT_THAT(faults[0], HasSubstr("several say so"));
+  EXPECT_EQ(parts.plan.At(1, 0), nullptr) << "its place is free";
+}
+
+TEST(MemberFaults, OneWordAloneOrBrokenLinksAreNoFault) {
+  Faults parts(1, 3, 4);
+  parts.Complain(parts.At(0, 0), parts.At(1, 0), true);
+  parts.Complain(parts.At(0, 0), parts.At(1, 0), true);
+  parts.Complain(parts.At(2, 0), parts.At(1, 0));
+  EXPECT_TRUE(parts.FaultsStored().empty());
+  EXPECT_NE(parts.plan.At(1, 0), nullptr);
 }
 
 TEST(MemberFaults, WithoutALinkThereIsNoComplaint) {
