@@ -96,6 +96,13 @@ class CheatTest(harness.SwarmTest):
                            r"a value (that )?is not finite")
         self.assertEqual(checks["failed"], 0, checks)
 
+    def test_gradients_a_million_times_too_large(self):
+        """From the first step on, when nobody knows what is usual."""
+        checks = self.find("gradients", 1, "values",
+                           r"peer cheat \(\w+\) of stage 1, pipeline \d broke: .*the norm of its "
+                           r"gradient is at least \d(\.\d)?e\+0\d times that of the one here")
+        self.assertEqual(checks["failed"], 0, checks)
+
 
 if __name__ == "__main__":
     harness.main()
