@@ -570,11 +570,14 @@ std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, 
   proto->set_peer(peer.key.data(), peer.key.size());
   proto->set_error(status.message());
   proto->set_ended(ended);
-  proto->set_refused(status.code() == StatusCode::kInvalidArgument ||
-                     status.code() == StatusCode::kDataLoss);
+  const bool refused =
+      status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss;
+  proto->set_refused(refused);
   last_failure_ = message;
   owner_->Tell(std::move(message));
-  std::string text = "the link to peer " + peer.ToShort() + " broke: " + status.message();
+  std::string text = (refused ? "what peer " + peer.ToShort() + " sent cannot be right: "
+                              : "the link to peer " + peer.ToShort() + " broke: ") +
+                     status.message();
   owner_->OnLinkTrouble(text);
   return text;
 }

@@ -1,7 +1,6 @@
 #include "replica/collective/exchange_work.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -114,12 +113,19 @@ Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> co
       }
       before = after;
     }
-    if (!status.ok()) return {std::move(status), {}, from};
+    if (!status.ok()) {
+      const bool of_message = OfMessage(status);
+      return {std::move(status), {}, of_message ? from : plan.rank};
+    }
   }
   return {Status::Ok()};
 }
 
 }  // namespace
+
+bool OfMessage(const Status& error) {
+  return error.code() == StatusCode::kInvalidArgument || error.code() == StatusCode::kDataLoss;
+}
 
 float OwnPart(const RoundPlan& plan) { return PartOf(plan, plan.rank); }
 
@@ -193,11 +199,8 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result) {
   if (plan.op == CollectiveOp::kReduceScatter) return CheckMessagePayload(message.bytes());
-  const std::span<float> values = InResult(plan, plan.layout.chunk(owner, chunk), result);
-  SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kResult, owner, owner, chunk, message, values));
-  if (plan.check == nullptr || std::isfinite(Norm(values))) return Status::Ok();
-  return InvalidArgument("a message of member " + std::to_string(owner) +
-                         " of the stage group: its sum has a value that is not finite");
+  return Open(plan, Phase::kResult, owner, owner, chunk, message,
+              InResult(plan, plan.layout.chunk(owner, chunk), result));
 }
 
 }  // namespace shoal::collective

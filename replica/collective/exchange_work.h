@@ -45,6 +45,9 @@ struct RoundPlan {
   }
 };
 
+// Whether an error is about what a message says: else this member could not read it.
+bool OfMessage(const Status& error);
+
 // That a contribution of this member counts in the result.
 float OwnPart(const RoundPlan& plan);
 
@@ -57,7 +60,7 @@ std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header);
 struct Coded {
   Status status;
   Buffer message = {};
-  std::optional<std::size_t> by = {};  // the member whose message the error is about, if one is
+  std::optional<std::size_t> by = {};  // the member whose message the error is about
 };
 
 // What was not sent of a chunk. `before`: so far; empty: nothing. `next` gets the rest from now on;

@@ -32,15 +32,13 @@ struct Doubt {
 
 class ComplaintBook {
  public:
-  // One that is there already, of the same generation, counts once. `refused`: of what `of` sent.
-  void Add(const PeerId& by, const PeerId& of, std::uint64_t generation, TimePoint now,
-           bool refused = false);
-  // `by` complains of `of`: whether `of` had complained of it in this generation. Forgets that,
-  // unless it was of what `by` sent.
+  // One that is there already, of the same generation, counts once.
+  void Add(const PeerId& by, const PeerId& of, std::uint64_t generation, TimePoint now);
+  // `by` complains of `of`: whether `of` had complained of it in this generation. Forgets that.
   bool Confirms(const PeerId& by, const PeerId& of, std::uint64_t generation);
+  // How many different peers complain of it.
+  std::size_t Accusers(const PeerId& of, TimePoint now) const;
   std::size_t CountBy(const PeerId& by, TimePoint now) const;
-  // Whether several refused what it sent.
-  bool SeveralRefuse(const PeerId& of, TimePoint now) const;
   // The end of a link to replace after the newest complaint about it, if any.
   std::optional<PeerId> ToBlame(const PeerId& by, const PeerId& of, TimePoint now) const;
   void Forget(const PeerId& peer);
@@ -51,9 +49,7 @@ class ComplaintBook {
     PeerId by, of;
     std::uint64_t generation = 0;
     TimePoint when{};
-    bool refused = false;
   };
-  std::size_t Accusers(const PeerId& of, bool refused, TimePoint now) const;
   std::deque<Complaint> complaints_;  // the oldest first
 };
 

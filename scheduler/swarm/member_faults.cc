@@ -9,6 +9,13 @@
 #include "scheduler/peers/peer_message_check.h"
 
 namespace shoal::scheduler {
+namespace {
+
+std::string RefusalText(const Member& by, const Member& of, const std::string& error) {
+  return by.LabelWithPosition() + " refuses what " + of.LabelWithPosition() + " sent: " + error;
+}
+
+}  // namespace
 
 MemberFaults::MemberFaults(const RunConfig& config, Members* members, RunJournal* journal,
                            SwarmPlan* plan, Lifecycle* lifecycle, Reaction* reaction)
@@ -117,23 +124,24 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   if (broken.generation() != history_.generation() || !member.placed()) return;
   PeerId other_id;
   std::copy(broken.peer().begin(), broken.peer().end(), other_id.key.begin());
-  if (broken.ended() && lifecycle_.CannotGoOn(member.peer)) return;
   const Member* const other = members_.Find(other_id);
+  const std::string error = CleanText(broken.error(), kReasonCharactersMax);
+  if (broken.refused() && other != nullptr && Refused(member, *other, error)) return;
+  if (broken.ended() && lifecycle_.CannotGoOn(member.peer)) return;
   if (other == nullptr || !other->placed() || !other->connected) {
     // It is lost, which says more: the generation has ended, or others go on.
     if (!broken.ended() || !lifecycle_.active()) return;
-    return lifecycle_.Lost(member.peer, member.LabelWithPosition() + " cannot go on: " +
-                                            CleanText(broken.error(), kReasonCharactersMax));
+    return lifecycle_.Lost(member.peer, member.LabelWithPosition() + " cannot go on: " + error);
   }
   if (!plan_.Linked(member, *other)) {
     SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member.LabelWithPosition()},
               {"complains_of", other->LabelWithPosition()});
     return;
   }
-  const std::string cause = "the link between " + member.LabelWithPosition() + " and " +
-                            other->LabelWithPosition() +
-                            " broke: " + CleanText(broken.error(), kReasonCharactersMax);
-  if (broken.refused() && Refused(member, *other, cause)) return;
+  const std::string cause = broken.refused()
+                                ? RefusalText(member, *other, error)
+                                : "the link between " + member.LabelWithPosition() + " and " +
+                                      other->LabelWithPosition() + " broke: " + error;
   if (complaints_.Confirms(member.peer, other->peer, history_.generation())) {
     // Both say so. The first alone did not count, or was not believed.
     return lifecycle_.Confirm(cause);
@@ -141,13 +149,17 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   if (lifecycle_.active()) Complain(member, *other, cause);
 }
 
-// What `of` sent cannot be right, or `by` lies. Several who say so are believed, the second also
-// where the first has ended the generation.
-bool MemberFaults::Refused(const Member& by, const Member& of, const std::string& cause) {
-  complaints_.Add(by.peer, of.peer, history_.generation(), reaction_.now(), true);
-  if (!complaints_.SeveralRefuse(of.peer, reaction_.now())) return false;
-  complaints_.Forget(of.peer);
-  Misbehaved(of, FaultKind::kValues, cause + "; several say so");
+// What `of` sent cannot be right, or `by` lies. Several who say so are believed: also where the
+// first has ended the generation, and where `of` is away.
+bool MemberFaults::Refused(const Member& by, const Member& of, const std::string& error) {
+  const bool there = of.placed() && plan_.At(static_cast<std::uint32_t>(of.pipeline),
+                                             static_cast<std::uint32_t>(of.stage)) == &of;
+  if (!there || !plan_.Linked(by, of)) return false;
+  const TimePoint now = reaction_.now();
+  bad_messages_.Add(by.peer, of.peer, history_.generation(), now);
+  if (bad_messages_.Accusers(of.peer, now) < kAccusersMax) return false;
+  bad_messages_.Forget(of.peer);
+  Misbehaved(of, FaultKind::kValues, RefusalText(by, of, error) + "; several say so");
   return true;
 }
 
@@ -247,6 +259,7 @@ void MemberFaults::Forgive() {
   replaced_.clear();
   failures_.clear();
   complaints_.Clear();
+  bad_messages_.Clear();
 }
 
 }  // namespace shoal::scheduler

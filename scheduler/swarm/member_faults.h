@@ -78,7 +78,7 @@ class MemberFaults {
 
  private:
   bool AllRefuse() const;
-  bool Refused(const Member& by, const Member& of, const std::string& cause);
+  bool Refused(const Member& by, const Member& of, const std::string& error);
   void Complain(const Member& by, const Member& of, const std::string& cause);
   void Judge(const Member& by, const Member& of, const std::string& cause);
   std::string AddFailure(const Member& member, const std::string& cause);
@@ -99,7 +99,8 @@ class MemberFaults {
     std::string cause;
   };
   std::map<PeerId, Failure> failures_;  // at a step that is not applied yet
-  ComplaintBook complaints_;
+  ComplaintBook complaints_;            // of links
+  ComplaintBook bad_messages_;
   Quarantine quarantine_;
   std::optional<Doubt> doubt_;
   struct Complaint {

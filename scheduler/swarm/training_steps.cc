@@ -108,6 +108,7 @@ void TrainingSteps::BeginStep() {
   reduced_ = false;
   told_.reset();
   lost_.Begin();
+  lost_follower_.reset();
 }
 
 bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const {
@@ -134,6 +135,7 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
   reduced_ = false;
   told_.reset();
   lost_.Begin();
+  lost_follower_.reset();
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     control::v1::SchedulerMessage message;
     *message.mutable_step_plan() = PlanOf(step);
@@ -193,7 +195,7 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
         {true, member.peer});
     return;
   }
-  if (!std::isfinite(ready.squared_norm()) && !NoteLost(member)) return;
+  if (!std::isfinite(ready.squared_norm())) NoteLost(member);
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
   if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
   if (const auto lost = account_.lost_loss(); lost && !account_.any_loss_finite()) {
@@ -282,7 +284,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
     return;
   }
   const auto pipeline = static_cast<std::uint32_t>(member.pipeline);
-  if (!std::isfinite(done.squared_norm()) && !NoteLost(member)) return;
+  if (!std::isfinite(done.squared_norm())) NoteLost(member);
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
@@ -293,6 +295,7 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
 
 void TrainingSteps::FinishStep() {
   const bool skips = lost_.any();
+  if (const auto misfit = skips ? std::nullopt : LostByFollower()) return Refuse(*misfit);
   if (const auto misfit = skips ? std::nullopt : values_.Norms(account_, decision_.sync))
     return Refuse(*misfit);
   const std::uint64_t labels = account_.labels();
@@ -378,17 +381,24 @@ void TrainingSteps::TellApplied(double loss, double norm) {
   reaction_.Add(applied);
 }
 
-// Who only follows adds nothing to the sum, which is finite where it is those of all who count.
-bool TrainingSteps::NoteLost(const Member& member) {
+void TrainingSteps::NoteLost(const Member& member) {
   const Pipelines& counting = counting_.At(history_.step());
-  if (std::ranges::count(counting, static_cast<std::uint32_t>(member.pipeline)) > 0) {
-    lost_.Add(member.peer, member.LabelWithPosition());
-    return true;
+  if (std::ranges::count(counting, static_cast<std::uint32_t>(member.pipeline)) == 0) {
+    lost_follower_ = member.peer;
+    return;
   }
-  Refuse({&member, member.LabelWithPosition() + " only follows the others at step " +
-                       std::to_string(history_.step()) +
-                       " and reports a gradient that is not finite: its values are wrong"});
-  return false;
+  lost_.Add(member.peer, member.LabelWithPosition());
+}
+
+// Who only follows has the sum of those who count, which they have found finite.
+std::optional<Misfit> TrainingSteps::LostByFollower() const {
+  for (const Member* const member : plan_.Hosts()) {
+    if (member->peer != lost_follower_) continue;
+    return Misfit{member, member->LabelWithPosition() + " only follows the others at step " +
+                              std::to_string(history_.step()) +
+                              " and reports a gradient that is not finite: its values are wrong"};
+  }
+  return std::nullopt;
 }
 
 void TrainingSteps::SkipStep(double loss) {

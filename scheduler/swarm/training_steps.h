@@ -87,12 +87,12 @@ class TrainingSteps {
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);
   void TellApplied(double loss, double norm);
-  // A gradient of this member is not finite: nobody applies the step. False: it only follows, and
-  // was refused.
-  bool NoteLost(const Member& member);
+  // A gradient of this member is not finite: nobody applies the step, if it counts.
+  void NoteLost(const Member& member);
   void SkipStep(double loss);
   // A gradient is lost at one step too many in a row.
   void StopOnGradients();
+  std::optional<Misfit> LostByFollower() const;
   // Whose gradient alone is lost again and again, while those of other pipelines are not.
   const Member* WhoLosesGradients() const;
   void HoldOnLoss(const Member& member);
@@ -122,6 +122,7 @@ class TrainingSteps {
   StepDecision decision_;
 
   LostGradients lost_;
+  std::optional<PeerId> lost_follower_;  // of the step in progress
   StageChoice stage_choice_;
   LineRates line_rates_;
   ReportedValues values_;

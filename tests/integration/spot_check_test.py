@@ -99,8 +99,9 @@ class CheatTest(harness.SwarmTest):
     def test_gradients_a_million_times_too_large(self):
         """From the first step on, when nobody knows what is usual."""
         checks = self.find("gradients", 1, "values",
-                           r"peer cheat \(\w+\) of stage 1, pipeline \d broke: .*the norm of its "
-                           r"gradient is at least \d(\.\d)?e\+0\d times that of the one here")
+                           r"refuses what peer cheat \(\w+\) of stage 1, pipeline \d sent: .*the "
+                           r"norm of its gradient is at least \d(\.\d)?e\+0\d times that of the "
+                           r"largest here")
         self.assertEqual(checks["failed"], 0, checks)
 
 

@@ -159,7 +159,7 @@ class DirectExchange final : public BlendingExchange {
   Status Send(std::size_t to, Buffer message);
   void OnMessage(std::size_t from, Buffer message);
   void Refuse(std::size_t from, const Status& status);
-  void Blame(std::size_t from, const Status& status);
+  void Blame(std::size_t from, const Status& status);  // ends the round
   Status Take(std::size_t from, const MessageHeader& header, Buffer message);
   void Finish(Result<Buffer> result);
   // Runs `work` on compute, then `then` with its result here, unless the round ended.
@@ -182,6 +182,7 @@ class DirectExchange final : public BlendingExchange {
   bool blending_ = false;  // a task on `compute` is at work on what was put there
   std::deque<Buffer> spare_results_;
   ExchangeTraffic traffic_;
+  const std::shared_ptr<LargestNorm> norms_ = std::make_shared<LargestNorm>();
   bool started_ = false;          // any round yet
   std::uint64_t last_round_ = 0;  // running or last
   EarlyMessages early_;
@@ -278,7 +279,7 @@ Result<std::shared_ptr<DirectExchange::Round>> DirectExchange::MakeRound(
   plan.op = request.op;
   plan.transform = std::move(request.transform);
   if (request.alike && plan.op != CollectiveOp::kAllGather && config_.home->on_host()) {
-    plan.check = std::make_shared<const ContributionCheck>(request.values);
+    plan.check = std::make_shared<const ContributionCheck>(request.values, norms_);
   }
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);
@@ -424,7 +425,7 @@ void DirectExchange::Decode(ChunkId id, Buffer message) {
     return DecodeResult(round->plan, id.owner, id.chunk, message, round->result.floats());
   };
   OnCompute("exchange.decode", std::move(decode), [this, from = id.owner](Status status) {
-    if (!status.ok()) return Blame(from, status);
+    if (!status.ok()) return Blame(OfMessage(status) ? from : rank(), status);
     --chunks_left_;
     MaybeEnd();
   });
@@ -491,7 +492,6 @@ void DirectExchange::OnMessage(std::size_t from, Buffer message) {
   if (Status taken = Take(from, *header, std::move(message)); !taken.ok()) Blame(from, taken);
 }
 
-// The round ends by what a member sent.
 void DirectExchange::Blame(std::size_t from, const Status& status) {
   channel_->Blame(from, status);
   Finish(status);

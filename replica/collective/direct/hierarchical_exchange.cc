@@ -249,7 +249,6 @@ void HierarchicalExchange::ReduceLan() {
   request.weights = LanWeights();
   request.combine = request_->combine;
   request.values = request_->values;
-  request.alike = request_->alike;
   request.op = CollectiveOp::kReduceScatter;
   Run(&*lan_, std::move(request), [this, leads](Buffer sum) {
     if (!leads) return Listen();
@@ -260,6 +259,7 @@ void HierarchicalExchange::ReduceLan() {
 void HierarchicalExchange::ReduceLeaders(std::shared_ptr<const Buffer> values) {
   Part& part = between_.at(leaders_);
   ExchangeRequest request = *request_;
+  request.alike = false;  // the LANs' sums are not
   request.values = std::move(values);
   request.weights.clear();
   for (const std::size_t member : part.channel->members()) {

@@ -346,6 +346,31 @@ TEST(SwarmHostileTest, OnePeersGradientsThatAreNotFiniteDoNotHoldTheRun) {
   }
 }
 
+// A sum that another has spoilt is not finite for who follows, too, whoever says so first.
+TEST(SwarmHostileTest, WhoFollowsIsNotRefusedForASumThatNobodyFindsFinite) {
+  SimSwarm swarm(LongConfig(2, 2), 233);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 4, 0, 1);
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 2; }));
+  swarm.Connect(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 3; }));
+  const std::uint64_t lost = swarm.View().step + 1;
+  for (std::size_t i = 0; i < 4; ++i) {
+    swarm.Peer(i).filter = [lost](PeerMessage* message) {
+      if (message->has_sync_done() && message->sync_done().step() == lost) {
+        message->mutable_sync_done()->set_squared_norm(std::nan(""));
+      }
+      return true;
+    };
+  }
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished)) << swarm.View().reason;
+  EXPECT_EQ(swarm.View().skipped_steps, 1u);
+  EXPECT_EQ(swarm.View().refused_values, 0u) << swarm.View().last_refused;
+  EXPECT_EQ(swarm.View().generation, 3u);
+}
+
 // Too high a learning rate spoils the gradients of all.
 TEST(SwarmHostileTest, GradientsOfBothPipelinesThatAreNotFiniteHoldTheRun) {
   SimSwarm swarm(LongConfig(2, 2), 232);

@@ -63,7 +63,8 @@ TEST(MemberFaults, AComplaintThatBothEndsShareBlamesNobody) {
 // A peer that sends what cannot be right is known by several, whatever it says of them.
 TEST(MemberFaults, WhatSeveralRefuseIsAFaultOfWhoSentIt) {
   Faults parts(1, 3, 4);
-  const PeerId liar = parts.At(1, 0).peer;
+  Member& member = parts.At(1, 0);
+  const PeerId liar = member.peer;
   parts.Complain(parts.At(1, 0), parts.At(0, 0));
   EXPECT_FALSE(parts.lifecycle.active());
   parts.Complain(parts.At(0, 0), parts.At(1, 0), true);
@@ -75,6 +76,20 @@ TEST(MemberFaults, WhatSeveralRefuseIsAFaultOfWhoSentIt) {
   EXPECT_THAT(faults[0], HasSubstr(liar.ToHex()));
   EXPECT_THAT(faults[0], HasSubstr("several say so"));
   EXPECT_EQ(parts.plan.At(1, 0), nullptr) << "its place is free";
+  // Of the same event, whose sender has no place any more.
+  parts.Complain(parts.At(0, 0), member, true);
+  parts.Complain(parts.At(2, 0), member, true);
+  EXPECT_TRUE(parts.FaultsStored().empty());
+}
+
+// Also of one that has left the scheduler meanwhile.
+TEST(MemberFaults, WhoGoesAwayIsRefusedAllTheSame) {
+  Faults parts(1, 3, 4);
+  Member& liar = parts.At(1, 0);
+  liar.connected = false;
+  parts.Complain(parts.At(0, 0), liar, true);
+  parts.Complain(parts.At(2, 0), liar, true);
+  EXPECT_EQ(parts.FaultsStored().size(), 1u);
 }
 
 TEST(MemberFaults, OneWordAloneOrBrokenLinksAreNoFault) {
