@@ -17,39 +17,37 @@ compares with fp32 and the same seed. `rows.csv` has every figure and codec spec
 limits, `results.json` all epochs.
 
 **Set-up.** A GPT-2 over bytes: hidden 128, 4 heads, rows of 128 tokens, untied head, 4 blocks
-(875,264 parameters) or 8, one per stage, so 3 or 7 boundaries. The base learns WikiText-2
+(875,264 parameters) or 8, one per stage. The base learns WikiText-2
 (2,000 steps of 16 windows, AdamW 2e-3), then half WikiText-2, half the first half of
 tinyshakespeare (800 steps). Rows fine-tune it on 640 windows of the other half: 8 epochs of 40
 steps, 2 micro-batches of 8 samples, AdamW 3e-4 with one epoch of warm-up, clip 1. "From
 scratch" starts from fresh weights (1e-3, 12 epochs). "High rate" is 1e-3. "Fresh masks" and
-"keyed masks" have dropout of 0.1, with another mask at each visit or one per sample. The seed
-sets the order of the samples. Links and time are simulated in one process
-(`tests/support/sim_swarm.h`).
+"keyed masks" have dropout of 0.1, with another mask at each visit or one per sample.
+Links and time are simulated (`tests/support/sim_swarm.h`).
 
 **Rows.** *fw3 bw6*: 3 bits forward, 6 backward. *a | b*: codecs forward and backward.
 *authors*: one scale per channel of a message, as in the code of AQ-SGD's authors. The first
-epoch of `aqsgd` rows is fp32 both ways where a row does not say otherwise; `direct` is used
-from the first step.
+epoch of `aqsgd` rows is fp32 both ways unless a row says otherwise.
 
 **Bases that stand out.** "Plain": the base as it is. "Outliers": three channels are written 30
 times larger and the norms corrected, between the two phases of the base. "Sinks": two channels of
 position 0 get 2,400 and -1,500. "Both": both (`tests/quality/shaped_weights.py`).
-The line under fp32 says, from the lowest boundary to the
-highest, how far the largest channel, the largest token and single values (kurtosis; 3 is Gaussian)
-stand out after the last epoch, and how much a token changes from epoch to epoch.
+The line under fp32 says, from the lowest boundary up, how far the largest channel, token and
+single values (kurtosis; 3 is Gaussian) stand out after the last epoch, and how much a token
+changes between epochs.
 
 **GPT-2 of 34 M.** 8 blocks of hidden 512, 8 heads, ids of GPT-2's BPE with its first 7,936 merges.
 The base learns WikiText-2 alone (1,000 steps, 6e-4), rows fine-tune it on 320 windows for 4 epochs
-(1e-4), from scratch at 6e-4. Losses are per token. With pipelines, `qadam` takes other steps than
+(1e-4), from scratch at 6e-4. With pipelines, `qadam` takes other steps than
 AdamW: its rows belong beside each other. *Of 163 M*: GPT-2's own 12 blocks, hidden 768 and
 vocabulary, the head apart. At hidden 128 changes of rank 16 lose 3.3 %, at 512 0.9 %: the rank
 that is needed grows slower than the size.
 
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
 the same of 128 windows after the last epoch, activations not compressed; limits judge it after the
-epoch in which fp32's is best, since it overfits then. *bits, run*: wire bits per
-value that crosses a boundary, forward and backward, all headers included (fp32: 64), over the whole
-run; *last*: in its last epoch. Two figures are two seeds.
+epoch in which fp32's is best. *bits, run*: wire bits per value that crosses a boundary, forward and
+backward, headers included (fp32: 64), over the run; *last*: in its last epoch. Two figures are two
+seeds.
 """
 
 LOW_RANK_HEAD = ("row", "backward bits", "gradient error", "low rank", "rho", "lazy")
