@@ -1,27 +1,15 @@
 #include "replica/collective/contribution_check.h"
 
-#include <array>
 #include <cmath>
-#include <cstddef>
 #include <cstdio>
 #include <string>
+
+#include "compression/simd/dither_kernels.h"
 
 namespace shoal::collective {
 
 double Norm(std::span<const float> values) {
-  constexpr std::size_t kLanes = 8;
-  std::array<double, kLanes> lanes{};
-  std::size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = values[i + lane];
-      lanes[lane] += value * value;
-    }
-  }
-  for (; i < values.size(); ++i) lanes[0] += static_cast<double>(values[i]) * values[i];
-  double sum = 0;
-  for (const double lane : lanes) sum += lane;
-  return std::sqrt(sum);
+  return std::sqrt(compression::SumOfSquares(values.data(), values.size()));
 }
 
 double LargestNorm::Add(double norm) {
