@@ -12,9 +12,11 @@ struct DemoOptions {
   std::uint32_t stages = 2;
   std::uint32_t pipelines = 2;
   std::string forward =
-      "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+      "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
       "first_visit=dithered:step=0.1/klt=64/channels=on";
-  std::string backward = "dithered:step=0.4,klt=64,channels=on";
+  std::string backward =
+      "aqsgd:delta=dithered:step=0.36/channels=on/of=values,"
+      "first_visit=dithered:step=0.4/klt=64/channels=on";
   std::string replica;           // empty: what the scheduler suggests for these lines
   std::string adapter = "none";  // lora: trains matrices beside the model
   std::uint64_t steps = 100;

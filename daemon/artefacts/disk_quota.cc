@@ -86,16 +86,15 @@ void MakeRoom(const std::string& folder, const DiskOrder& order, storage::Conten
   if (order.blobs && order.run && !fits()) DropBlobs(order, content, checkpoints);
 }
 
-// Of what is above its quota a part, residuals first: a lost m costs bytes at both ends. True:
-// there is more. The other ends hear of it when they link up.
+// Of what is above its quota a part, that of the least worth first. True: there is more. The other
+// ends hear of it when they link up.
 bool DropSomeM(storage::DeltaStore* deltas) {
   const storage::DeltaStoreStats before = deltas->stats();
   const auto above = [&](std::uint64_t bytes) { return bytes > before.bytes_limit; };
   if (before.bytes_limit == 0 || !above(before.bytes)) return false;
   std::vector<storage::BoundaryEnd> ends = deltas->Ends();
-  std::ranges::stable_sort(ends, {}, [](const storage::BoundaryEnd& end) {
-    return end.side != storage::BoundarySide::kResidual;
-  });
+  std::ranges::stable_sort(
+      ends, {}, [](const storage::BoundaryEnd& end) { return storage::WorthOf(end.side); });
   std::uint64_t now = before.bytes;
   for (const storage::BoundaryEnd& end : ends) {
     const auto entries = deltas->Inventory(end);  // in order of segment

@@ -35,7 +35,8 @@ struct DiskUse {
 // aside; other runs, the oldest first, their checkpoints with their m; blobs that neither the stage
 // nor the run's checkpoints need. Then m of the run gets a lower quota: as its samples come up,
 // some become first visits. Of an idle peer some of what is above goes with each call: residuals,
-// then the last segments, as at the other ends. The run's checkpoints, weights and data stay.
+// m of gradients, then that of activations, the last segments first, as at the other ends. The
+// run's checkpoints, weights and data stay.
 DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
                       storage::ContentStore* content, storage::DeltaStore* deltas,
                       storage::CheckpointStore* checkpoints);

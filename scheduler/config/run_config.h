@@ -59,9 +59,11 @@ struct RunConfig {
   // [codecs]
   // Why these: docs/algorithms/codec-specs.md, "Default codecs".
   std::string forward =
-      "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+      "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
       "first_visit=dithered:step=0.1/klt=64/channels=on";
-  std::string backward = "dithered:step=0.4,klt=64,channels=on";
+  std::string backward =
+      "aqsgd:delta=dithered:step=0.36/channels=on/of=values,"
+      "first_visit=dithered:step=0.4/klt=64/channels=on";
   // [replica]
   std::string replica_method = "average";
   // [optimizer]

@@ -122,9 +122,8 @@ void AddTrainingKeys(RunConfig* c, std::vector<RunConfigKey>* keys) {
   };
   add("codecs", "forward", &c->forward, 0, 0, "", "codec of activations");
   add("codecs", "backward", &c->backward, 0, 0, "",
-      "codec of gradients of activations; over three epochs or more, with disk to spare, "
-      "aqsgd:delta=dithered:step=0.4/channels=on/of=values,"
-      "first_visit=dithered:step=0.4/klt=64/channels=on sends about a bit a value less");
+      "codec of gradients of activations; with half the disk, and half a bit to a bit a value more "
+      "behind the first epoch, dithered:step=0.4,klt=64,channels=on");
   add("replica", "method", &c->replica_method, 0, 0, "",
       "how pipelines combine gradients: average, average:dtype=bf16, "
       "average:codec=dithered:step=0.3, qadam:bits=4, onebit, powersgd:rank=16, "

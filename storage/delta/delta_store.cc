@@ -4,6 +4,17 @@
 
 namespace shoal::storage {
 
+int WorthOf(BoundarySide side) {
+  switch (side) {
+    case BoundarySide::kResidual: return 0;
+    case BoundarySide::kGradientSender:
+    case BoundarySide::kGradientReceiver: return 1;
+    case BoundarySide::kSender:
+    case BoundarySide::kReceiver: break;
+  }
+  return 2;
+}
+
 Status DeltaStore::Commit(const BoundaryEnd& end, std::span<const DeltaUpdate> updates,
                           std::vector<SegmentId>* evicted) {
   std::set<std::uint64_t> versions;

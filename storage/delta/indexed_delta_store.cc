@@ -38,14 +38,13 @@ struct Staged {
 };
 using StagedStep = std::map<SegmentId, Staged>;
 
-// Whether records of `end` go where those of `by` need room: records of other runs, and residuals
-// before m. A lost m costs bytes at both ends; a lost residual is only not fed back.
+// Whether records of `end` go where those of `by` need room: records of other runs, and those that
+// are worth less.
 //
 // Nothing else goes. An epoch visits every sample once, in a new order, so a record just made will
 // be visited last. Refusing it gives as many hits as any policy can.
 bool GivesWayTo(const BoundaryEnd& end, const BoundaryEnd& by) {
-  return end.run != by.run ||
-         (end.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
+  return end.run != by.run || WorthOf(end.side) < WorthOf(by.side);
 }
 
 // XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
@@ -96,7 +95,7 @@ class IndexedDeltaStore final : public DeltaStore {
     std::vector<DeltaBackend::Put> puts;
     std::vector<std::pair<SegmentId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
-    std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
+    std::vector<DeltaKey> displaced;  // of other runs, and of this one what is worth less
     std::vector<DeltaBackend::StagedImage> unused;
     std::vector<SegmentId> refused, failed;  // by the quota, by the disk when they were staged
   };
@@ -277,14 +276,15 @@ bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
 }
 
 // Takes out records that matter less than those of `by`, until `size` bytes fit or none are left.
-// Records of other runs go first, then residuals where m needs room.
+// Records of other runs go first, then those of the least worth.
 void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room* used,
                                  Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;
   std::size_t taken = plan->displaced.size();  // in the order of these loops
-  for (const bool own_run : {false, true}) {
+  constexpr int kOtherRuns = -1;
+  for (int worth = kOtherRuns; worth < WorthOf(by.side); ++worth) {
     for (const auto& [end, of_end] : index_) {
-      if ((end.run == by.run) != own_run || !GivesWayTo(end, by)) continue;
+      if ((end.run == by.run ? WorthOf(end.side) : kOtherRuns) != worth) continue;
       if (taken >= of_end.entries.size()) {
         taken -= of_end.entries.size();
         continue;
@@ -443,7 +443,11 @@ Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t ver
 }
 
 void IndexedDeltaStore::CarryOut(const BoundaryEnd& end, const Plan& plan) {
-  for (const DeltaKey& key : plan.displaced) Erase(key.end, key.segment);
+  for (const DeltaKey& key : plan.displaced) {
+    // The other end is told of m of this run; no other end knows of residuals.
+    const bool told = key.end.run == end.run && key.end.side != BoundarySide::kResidual;
+    told ? Lose(key.end, std::span(&key.segment, 1)) : Erase(key.end, key.segment);
+  }
   std::set<SegmentId>& lost = lost_[end];
   std::uint64_t bytes = 0;
   for (const auto& [segment, entry] : plan.entries) {

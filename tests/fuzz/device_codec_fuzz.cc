@@ -21,7 +21,7 @@ using shoal::Buffer;
 
 // That of a run's defaults.
 constexpr const char* kForward =
-    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+    "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
     "first_visit=dithered:step=0.1/klt=64/channels=on";
 constexpr const char* kSpecs[] = {"raw:dtype=fp32",
                                   "raw:dtype=fp16",

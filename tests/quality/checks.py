@@ -151,8 +151,6 @@ LIMITS = [
     (EIGHT, "3 bits+rans | dithered 0.5", 1, 0.5),
     *((setup, "defaults of a run", 0.5, 0.3) for setup in shaped_setups(FOUR)),
     *((setup, "defaults of a run", 1, 0.3) for setup in shaped_setups(EIGHT)),
-    *((setup, "defaults, m of gradients", 0.5, 0.3) for setup in shaped_setups(FOUR)),
-    *((setup, "defaults, m of gradients", 1, 0.3) for setup in shaped_setups(EIGHT)),
     (MICRO, "rank 4 epilogue, lazy auto", 2.5, 1),
     (PIPELINES, "average:dtype=bf16", 0.1, 0.1),
     (PIPELINES, "average:codec=dithered:step=0.3", 0.5, 0.5),

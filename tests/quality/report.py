@@ -32,16 +32,16 @@ epoch of `aqsgd` rows is fp32 both ways unless a row says otherwise.
 **Bases that stand out.** "Plain": the base as it is. "Outliers": three channels are written 30
 times larger and the norms corrected, between the two phases of the base. "Sinks": two channels of
 position 0 get 2,400 and -1,500. "Both": both (`tests/quality/shaped_weights.py`).
-The line under fp32 says, from the lowest boundary up, how far the largest channel, token and
+The line under fp32: from the lowest boundary up, how far the largest channel, token and
 single values (kurtosis; 3 is Gaussian) stand out after the last epoch, and how much a token
 changes between epochs.
 
 **GPT-2 of 34 M.** 8 blocks of hidden 512, 8 heads, ids of GPT-2's BPE with its first 7,936 merges.
 The base learns WikiText-2 alone (1,000 steps, 6e-4), rows fine-tune it on 320 windows for 4 epochs
 (1e-4), from scratch at 6e-4. With pipelines, `qadam` takes other steps than
-AdamW: its rows belong beside each other. *Of 163 M*: GPT-2's own 12 blocks, hidden 768 and
-vocabulary, the head apart. At hidden 128 changes of rank 16 lose 3.3 %, at 512 0.9 %: the rank
-that is needed grows slower than the size.
+AdamW: its rows belong beside each other. The defaults are not measured here. *Of 163 M*: GPT-2's
+own 12 blocks, hidden 768 and vocabulary, the head apart. At hidden 128 changes of rank 16 lose
+3.3 %, at 512 0.9 %: the rank needed grows slower than the size.
 
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
 the same of 128 windows after the last epoch, activations not compressed; limits judge it after the
@@ -245,7 +245,7 @@ def _missing(results):
         return []
     lines = [f"- {'; '.join(alike)}: {share}" for share, alike in setups.items()]
     return ["## Not measured", "", "Rows of which no run of the present rules has measured all "
-            "seeds; `./x bench quality --list` names all rows, `rows.csv` those that are measured.",
+            "seeds (`./x bench quality --list`).",
             "", *lines, ""]
 
 

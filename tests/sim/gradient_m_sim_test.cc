@@ -151,6 +151,28 @@ TEST_P(LostGradientM, IsSentInFullOnceAndChecksumsAgreeAgain) {
 
 INSTANTIATE_TEST_SUITE_P(All, LostGradientM, testing::Combine(testing::Bool(), testing::Bool()));
 
+TEST(GradientMSimTest, WhereTheQuotaIsShortMOfActivationsStays) {
+  SwarmOptions options = Options();
+  // An image, of either kind, has 16 + 2 x 40 bytes: room for all m of activations, and a third.
+  options.store_bytes_max = (kSamples + kSamples / 3) * 96;
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
+  swarm.checksum_mismatches_.clear();
+  ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
+  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  const auto count = [&](std::uint32_t stage, BoundarySide side) {
+    return ImagesOf(swarm.at(stage, 0), Place(0, side)).size();
+  };
+  EXPECT_EQ(count(0, BoundarySide::kSender), kSamples);
+  EXPECT_EQ(count(1, BoundarySide::kReceiver), kSamples);
+  EXPECT_EQ(count(0, BoundarySide::kGradientReceiver), kSamples / 3);
+  EXPECT_EQ(count(1, BoundarySide::kGradientSender), kSamples / 3);
+  const RunnerStats stats = swarm.at(1, 0).runner_->stats();
+  EXPECT_EQ(stats.boundaries.front().first_visits, kSamples) << "of activations";
+  EXPECT_GT(stats.boundaries.front().gradients->delta_hits, kSamples / 3);
+}
+
 TEST_F(GradientMTest, LinkUpKeepsWhatBothEndsHaveOfBothDirections) {
   swarm_.Close();
   swarm_.Run(std::chrono::seconds(1));

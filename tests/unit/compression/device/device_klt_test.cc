@@ -13,12 +13,12 @@
 namespace shoal::compression {
 namespace {
 
-// Those of a run's defaults (deploy/run.toml).
+// Those of a run's defaults (deploy/run.toml), the first visits of its gradients, and their changes
+// with directions.
 constexpr char kForward[] =
-    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+    "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
     "first_visit=dithered:step=0.1/klt=64/channels=on";
 constexpr char kBackward[] = "dithered:step=0.4,klt=64,channels=on";
-// Of gradients with m.
 constexpr char kOfValues[] =
     "aqsgd:delta=dithered:step=0.4/of=values/klt=64/channels=on,"
     "first_visit=dithered:step=0.4/klt=64/channels=on";

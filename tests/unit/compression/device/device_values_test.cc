@@ -186,8 +186,10 @@ INSTANTIATE_TEST_SUITE_P(
                     "aqsgd:bits=4,m=8",
                     "aqsgd:delta=dithered:error=0.3,first_visit=dithered:error=0.05",
                     "dithered:step=0.4,klt=64,channels=on",
-                    "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+                    "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
                     "first_visit=dithered:step=0.1/klt=64/channels=on",
+                    "aqsgd:delta=dithered:step=0.36/channels=on/of=values,"
+                    "first_visit=dithered:step=0.4/klt=64/channels=on",
                     "topk:ratio=0.2,bits=8", "lowrank:rank=4", "direct:bits=4,feedback=on"));
 
 TEST_F(DeviceValuesTest, WhatALinkRemembersIsAsOnTheHost) {

@@ -153,11 +153,12 @@ TEST_F(DiskQuotaTest, WhatIsNotKnownToBeUselessStays) {
 }
 
 // The folder of a real store: of an idle peer, which no step makes smaller.
-TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceResidualsFirstThenTheLastSegments) {
+TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceThatOfActivationsLast) {
   constexpr std::uint64_t kRecords = 2000, kImage = 8192;
   const auto deltas =
       storage::OpenRocksDeltaStore({.path = folder_ / "deltas", .bytes_max = 500 * kMiB}).value();
-  const storage::BoundaryEnd m{kOwn, 0}, residuals{kOwn, 0, storage::BoundarySide::kResidual};
+  const storage::BoundaryEnd m{kOwn, 0}, residuals{kOwn, 0, storage::BoundarySide::kResidual},
+      gradients{kOwn, 1, storage::BoundarySide::kGradientReceiver};
   const auto add = [&](const storage::BoundaryEnd& end, std::uint64_t records) {
     std::vector<storage::DeltaUpdate> updates(records);
     for (std::uint64_t i = 0; i < records; ++i) {
@@ -170,6 +171,7 @@ TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceResidualsFirstThenTheLastSegments) 
   };
   add(m, kRecords);
   add(residuals, 10);
+  add(gradients, 20);
   ASSERT_TRUE(deltas->Flush().ok());
   DiskOrder order;
   order.run = kOwn;
@@ -181,7 +183,7 @@ TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceResidualsFirstThenTheLastSegments) 
   EXPECT_GT(before.bytes - before.kept_bytes, kRecords * kImage);
   order.bytes_max = before.kept_bytes + 11 * kMiB;
   EXPECT_GT(look().bytes, order.bytes_max) << "a stage may need any of it";
-  EXPECT_EQ(deltas->stats().records, kRecords + 10);
+  EXPECT_EQ(deltas->stats().records, kRecords + 30);
   order.idle = true;
   DiskUse use = look();
   for (int i = 0; i < 10 && use.more_to_drop; ++i) use = look();
@@ -191,6 +193,7 @@ TEST_F(DiskQuotaTest, OfAnIdlePeerMGoesAtOnceResidualsFirstThenTheLastSegments) 
   EXPECT_LE(kept.bytes, kept.bytes_limit);
   EXPECT_GT(kept.bytes, kept.bytes_limit / 2) << "no more than needed";
   EXPECT_TRUE(deltas->Inventory(residuals)->empty());
+  EXPECT_TRUE(deltas->Inventory(gradients)->empty());
   const auto left = deltas->Inventory(m).value();
   ASSERT_FALSE(left.empty());
   EXPECT_EQ(left.back().segment.value, left.size() - 1);

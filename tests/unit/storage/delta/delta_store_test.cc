@@ -258,6 +258,38 @@ TEST_P(DeltaStoreSuite, AtTheQuotaResidualsMakeRoomForM) {
   EXPECT_EQ(store_->stats().evicted, 4u);
 }
 
+// A gradient without m costs about half of what an activation without m does. The other end is
+// told, or it would go on to send changes.
+TEST_P(DeltaStoreSuite, AtTheQuotaMOfGradientsMakesRoomForThatOfActivations) {
+  Open(1000);
+  BoundaryEnd residual = kEnd, gradients = kEnd, sent = kEnd;
+  residual.side = BoundarySide::kResidual;
+  gradients.side = BoundarySide::kGradientSender;
+  sent.side = BoundarySide::kGradientReceiver;
+  Commit(residual, List(Update(1, 1, Image(1, 1, 100))));
+  Commit(gradients, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300))));
+  Commit(sent, List(Update(1, 1, Image(1, 1, 300))));
+  EXPECT_EQ(store_->stats().bytes, 1000u);
+  EXPECT_TRUE(Commit(kEnd, List(Update(5, 2, Image(5, 2, 400)))).empty());
+  EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{kEnd, gradients, sent}));
+  EXPECT_EQ(store_->Inventory(gradients)->size(), 1u);
+  EXPECT_FALSE(Get(gradients, 1).has_value());
+  EXPECT_EQ(store_->stats().evicted, 2u);
+  // Not the other way round.
+  EXPECT_EQ(Commit(gradients, List(Update(3, 2, Image(3, 2, 300)))),
+            (std::vector<SegmentId>{SegmentId{3}}))
+      << "Inventory told of the first";
+  EXPECT_TRUE(Commit(kEnd, List(Update(6, 3, Image(6, 3, 600)))).empty());
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
+  const auto told = [&](const BoundaryEnd& end) {
+    std::vector<SegmentId> segments;
+    EXPECT_OK(store_->CommitStaged(end, 4, &segments));
+    return segments;
+  };
+  EXPECT_EQ(told(gradients), std::vector<SegmentId>{SegmentId{2}});
+  EXPECT_EQ(told(sent), std::vector<SegmentId>{SegmentId{1}});
+}
+
 // Each epoch visits every sample once in a new order. The best possible policy knows all orders and
 // evicts what will be visited last; keeping what is there has as many hits.
 TEST_P(DeltaStoreSuite, TheQuotaHitsAsOftenAsEvictingWhatIsVisitedLast) {
