@@ -8,7 +8,7 @@ int WorthOf(BoundarySide side) {
   switch (side) {
     case BoundarySide::kResidual: return 0;
     case BoundarySide::kGradientSender:
-    case BoundarySide::kGradientReceiver: return 1;
+    case BoundarySide::kGradientReceiver: return kWorthOfGradients;
     case BoundarySide::kSender:
     case BoundarySide::kReceiver: break;
   }

@@ -42,6 +42,7 @@ std::string_view BoundarySideName(BoundarySide side);
 // Where there is no room for all, what is worth less goes first: a lost residual, 0, is only not
 // fed back; m of gradients, 1, and m of activations, 2, cost bytes at the next visit, the latter
 // about twice as many.
+inline constexpr int kWorthOfGradients = 1;
 int WorthOf(BoundarySide side);
 
 struct BoundaryEnd {
@@ -113,10 +114,10 @@ class DeltaStore {
   virtual Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) = 0;
   // Makes what is staged for `end` with this version records, in end of those of the same
   // segments: headers only are written. `evicted` gets the segments of `end` that have no record
-  // any more: refused by the quota, refused by the disk, or gone since the last commit (unreadable,
-  // or to make room). Quota: what is there stays, as long as it is of this run; other runs go
-  // first, and then, where m needs room, residuals, and where m of activations does, m of
-  // gradients.
+  // any more: refused by the quota, refused by the disk, or found unreadable since the last
+  // commit. Quota: what is there stays, as long as it is of this run; other runs go first, and
+  // then, where m needs room, residuals. Where m of activations was refused, m of gradients leaves
+  // with its own commits as much room as a step's takes.
   virtual Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                               std::vector<SegmentId>* evicted) = 0;
   // Forgets what is staged for `end` with this version.

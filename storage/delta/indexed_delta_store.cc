@@ -38,13 +38,14 @@ struct Staged {
 };
 using StagedStep = std::map<SegmentId, Staged>;
 
-// Whether records of `end` go where those of `by` need room: records of other runs, and those that
-// are worth less.
+// Whether records of `end` go where those of `by` need room: records of other runs, and residuals
+// before m. M of gradients makes room with its own commits: both ends compare what is behind them.
 //
 // Nothing else goes. An epoch visits every sample once, in a new order, so a record just made will
 // be visited last. Refusing it gives as many hits as any policy can.
 bool GivesWayTo(const BoundaryEnd& end, const BoundaryEnd& by) {
-  return end.run != by.run || WorthOf(end.side) < WorthOf(by.side);
+  return end.run != by.run ||
+         (end.side == BoundarySide::kResidual && by.side != BoundarySide::kResidual);
 }
 
 // XXH3-64 of a record's row, docs/STORAGE.md "Delta store".
@@ -95,15 +96,22 @@ class IndexedDeltaStore final : public DeltaStore {
     std::vector<DeltaBackend::Put> puts;
     std::vector<std::pair<SegmentId, IndexEntry>> entries;  // of the puts
     std::vector<std::string> removals;
-    std::vector<DeltaKey> displaced;  // of other runs, and of this one what is worth less
+    std::vector<DeltaKey> displaced;  // of other runs, residuals of this one
     std::vector<DeltaBackend::StagedImage> unused;
     std::vector<SegmentId> refused, failed;  // by the quota, by the disk when they were staged
   };
   struct Room {
     std::uint64_t bytes = 0, records = 0;
+
+    Room Plus(const Room& more) const { return {bytes + more.bytes, records + more.records}; }
+    Room Less(std::uint64_t image_bytes) const { return {bytes - image_bytes, records - 1}; }
   };
 
+  Room Used() const;
+  Room ReserveFor(const BoundaryEnd& end) const;
+  void KeepReserve(const BoundaryEnd& end, const StagedStep& step, Room* used, Plan* plan) const;
   Plan MakePlan(const BoundaryEnd& end, const StagedStep& step);
+  void NoteRefused(const BoundaryEnd& end, const StagedStep& step);
   bool Fits(const Room& used, std::uint64_t size) const;
   bool CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                 std::uint64_t size) const;
@@ -135,6 +143,8 @@ class IndexedDeltaStore final : public DeltaStore {
   std::uint64_t staged_records_ = 0;                                    // of them with an image
   // Records that vanished and whose other end does not know it yet.
   std::map<BoundaryEnd, std::set<SegmentId>> lost_;
+  // What a step's m of activations took where the quota refused some of it, by end.
+  std::map<BoundaryEnd, Room> wanted_;
   mutable Mutex mutex_;
   DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
 };
@@ -270,21 +280,36 @@ Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end
   return std::optional<DeltaRecord>();
 }
 
+IndexedDeltaStore::Room IndexedDeltaStore::Used() const {
+  MutexLock lock(mutex_);
+  return {stats_.bytes, stats_.records};
+}
+
+// What m of gradients leaves free: as much as a step's m of activations takes, once that was
+// refused any.
+IndexedDeltaStore::Room IndexedDeltaStore::ReserveFor(const BoundaryEnd& end) const {
+  Room reserve;
+  if (WorthOf(end.side) != kWorthOfGradients) return reserve;
+  for (const auto& [other, room] : wanted_) {
+    if (other.run == end.run) reserve = reserve.Plus(room);
+  }
+  return reserve;
+}
+
 bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
   return (limits_.records == 0 || used.records < limits_.records) &&
          (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
 }
 
 // Takes out records that matter less than those of `by`, until `size` bytes fit or none are left.
-// Records of other runs go first, then those of the least worth.
+// Records of other runs go first, then residuals where m needs room.
 void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room* used,
                                  Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;
   std::size_t taken = plan->displaced.size();  // in the order of these loops
-  constexpr int kOtherRuns = -1;
-  for (int worth = kOtherRuns; worth < WorthOf(by.side); ++worth) {
+  for (const bool own_run : {false, true}) {
     for (const auto& [end, of_end] : index_) {
-      if ((end.run == by.run ? WorthOf(end.side) : kOtherRuns) != worth) continue;
+      if ((end.run == by.run) != own_run || !GivesWayTo(end, by)) continue;
       if (taken >= of_end.entries.size()) {
         taken -= of_end.entries.size();
         continue;
@@ -306,17 +331,13 @@ void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room
 // be written.
 bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                                  std::uint64_t size) const {
-  Room used;
+  Room used = Used().Plus(ReserveFor(end));
   {
     MutexLock lock(mutex_);
-    used = {stats_.bytes, stats_.records};
     if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
   }
   const auto replace = [&](SegmentId replaced) {
-    if (const IndexEntry* old = Find(end, replaced)) {
-      used.bytes -= old->image_bytes;
-      --used.records;
-    }
+    if (const IndexEntry* old = Find(end, replaced)) used = used.Less(old->image_bytes);
   };
   replace(segment);
   for (const auto& [other, staged] : step) {
@@ -379,20 +400,33 @@ Status IndexedDeltaStore::DropStaged(const BoundaryEnd& end, std::uint64_t versi
   return Status::Ok();
 }
 
+// Gives up own records until what is to stay free is, the last segments first, as at the other end.
+// `used` has that in it.
+void IndexedDeltaStore::KeepReserve(const BoundaryEnd& end, const StagedStep& step, Room* used,
+                                    Plan* plan) const {
+  const auto of_end = index_.find(end);
+  if (of_end == index_.end() || ReserveFor(end).records == 0) return;
+  const auto over = [&] {
+    return (limits_.bytes != 0 && used->bytes > limits_.bytes) ||
+           (limits_.records != 0 && used->records > limits_.records);
+  };
+  const auto& entries = of_end->second.entries;
+  for (auto at = entries.rbegin(); at != entries.rend() && over(); ++at) {
+    if (step.contains(at->first)) continue;
+    *used = used->Less(at->second.image_bytes);
+    plan->refused.push_back(at->first);
+    plan->removals.push_back(EncodeDeltaKey({end, at->first}));
+  }
+}
+
 IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
                                                     const StagedStep& step) {
-  Room used;
-  {
-    MutexLock lock(mutex_);
-    used = {stats_.bytes, stats_.records};
-  }
+  Room used = Used().Plus(ReserveFor(end));
   Plan plan;
+  KeepReserve(end, step, &used, &plan);
   for (const auto& [segment, staged] : step) {
     const IndexEntry* old = Find(end, segment);
-    if (old != nullptr) {
-      used.bytes -= old->image_bytes;
-      --used.records;
-    }
+    if (old != nullptr) used = used.Less(old->image_bytes);
     std::string key = EncodeDeltaKey({end, segment});
     const std::uint64_t size = staged.entry.image_bytes;
     const bool written = staged.state == Staged::State::kWritten;
@@ -412,6 +446,13 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
   return plan;
 }
 
+// Remembers what a step of `end` takes, where the quota refused a part of it.
+void IndexedDeltaStore::NoteRefused(const BoundaryEnd& end, const StagedStep& step) {
+  if (WorthOf(end.side) <= kWorthOfGradients) return;
+  Room& wanted = wanted_[end] = {};
+  for (const auto& [segment, staged] : step) wanted = wanted.Plus({staged.entry.image_bytes, 1});
+}
+
 Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                                        std::vector<SegmentId>* evicted) {
   StagedStep step;
@@ -419,6 +460,7 @@ Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t ver
     step = std::move(found.mapped());
   }
   Plan plan = MakePlan(end, step);
+  if (!plan.refused.empty()) NoteRefused(end, step);
   for (const auto& [segment, staged] : step) {
     if (staged.state != Staged::State::kWritten) continue;
     --staged_records_;
@@ -443,11 +485,7 @@ Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t ver
 }
 
 void IndexedDeltaStore::CarryOut(const BoundaryEnd& end, const Plan& plan) {
-  for (const DeltaKey& key : plan.displaced) {
-    // The other end is told of m of this run; no other end knows of residuals.
-    const bool told = key.end.run == end.run && key.end.side != BoundarySide::kResidual;
-    told ? Lose(key.end, std::span(&key.segment, 1)) : Erase(key.end, key.segment);
-  }
+  for (const DeltaKey& key : plan.displaced) Erase(key.end, key.segment);
   std::set<SegmentId>& lost = lost_[end];
   std::uint64_t bytes = 0;
   for (const auto& [segment, entry] : plan.entries) {
@@ -525,6 +563,7 @@ Status IndexedDeltaStore::DropNewerThan(RunId run, std::uint64_t version) {
 }
 
 Status IndexedDeltaStore::DropRun(RunId run) {
+  std::erase_if(wanted_, [&](const auto& wanted) { return wanted.first.run == run; });
   return Forget([&](const BoundaryEnd& end, const IndexEntry&) { return end.run == run; });
 }
 

@@ -115,7 +115,7 @@ class DemoTest(harness.SwarmTest):
         self.assertEqual((report["exactBefore"], report["exactAfter"]), (None, None))
         self.assertEqual((report["stages"], report["pipelines"]), (2, 2))
         self.assertTrue(report["forward"].startswith("aqsgd"), report["forward"])
-        self.assertTrue(report["backward"].startswith("dithered"), report["backward"])
+        self.assertTrue(report["backward"].startswith("aqsgd"), report["backward"])
         self.assertEqual(len(report["trainLoss"]), 6)
         self.assertAlmostEqual(report["heldOutLossBefore"], 6.93, delta=0.1)  # ln 1024
         self.assertLess(report["heldOutLossAfter"], report["heldOutLossBefore"])
@@ -131,7 +131,8 @@ class DemoTest(harness.SwarmTest):
         self.assertGreater(report["checkpointBytes"], 0)
         self.assertLess(report["checkpointBytes"], report["wireBytes"]["control"])
         self.assertGreater(report["deltaStoreBytes"], 0)
-        self.assertEqual(report["deltaHits"] + report["firstVisits"], 6 * 32)
+        # Activations and gradients.
+        self.assertEqual(report["deltaHits"] + report["firstVisits"], 2 * 6 * 32)
         evaluated = harness.run_json("shoal-run", "eval", "--model", report["modelDir"], "--data",
                                      self.folder / "d/data.shoal", "--json")
         self.assertAlmostEqual(evaluated["meanLoss"], report["heldOutLossAfter"], places=4)

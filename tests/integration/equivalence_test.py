@@ -42,9 +42,10 @@ class EquivalenceTest(harness.SwarmTest):
         """Also where the delta guard changes its mode, and whoever hosts what."""
         same = {"steps": 36, "micro_batches": 4, "rows": 2, "checkpoint_every": 36, "stages": 2,
                 "pipelines": 2, "data": harness.data(size=6_000),
-                "forward": "aqsgd:delta=dithered:step=0.6/klt=64/channels=on,"
+                "forward": "aqsgd:delta=dithered:step=0.55/klt=64/channels=on,"
                            "first_visit=dithered:step=0.1/klt=64/channels=on",
-                "backward": "dithered:step=0.4,klt=64,channels=on",
+                "backward": "aqsgd:delta=dithered:step=0.36/channels=on/of=values,"
+                            "first_visit=dithered:step=0.4/klt=64/channels=on",
                 "optimizer": {"learning_rate": 1e-2}}
         losses = []
         for name in ("first", "second"):

@@ -151,26 +151,36 @@ TEST_P(LostGradientM, IsSentInFullOnceAndChecksumsAgreeAgain) {
 
 INSTANTIATE_TEST_SUITE_P(All, LostGradientM, testing::Combine(testing::Bool(), testing::Bool()));
 
+// Both ends compare what they hold behind every step, also while m of gradients makes room.
 TEST(GradientMSimTest, WhereTheQuotaIsShortMOfActivationsStays) {
-  SwarmOptions options = Options();
-  // An image, of either kind, has 16 + 2 x 40 bytes: room for all m of activations, and a third.
-  options.store_bytes_max = (kSamples + kSamples / 3) * 96;
-  SimSwarm swarm(options);
-  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
-  ASSERT_TRUE(swarm.TrainTo(6)) << Why(swarm);
-  swarm.checksum_mismatches_.clear();
-  ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
-  EXPECT_TRUE(swarm.checksum_mismatches_.empty());
-  const auto count = [&](std::uint32_t stage, BoundarySide side) {
-    return ImagesOf(swarm.at(stage, 0), Place(0, side)).size();
-  };
-  EXPECT_EQ(count(0, BoundarySide::kSender), kSamples);
-  EXPECT_EQ(count(1, BoundarySide::kReceiver), kSamples);
-  EXPECT_EQ(count(0, BoundarySide::kGradientReceiver), kSamples / 3);
-  EXPECT_EQ(count(1, BoundarySide::kGradientSender), kSamples / 3);
-  const RunnerStats stats = swarm.at(1, 0).runner_->stats();
-  EXPECT_EQ(stats.boundaries.front().first_visits, kSamples) << "of activations";
-  EXPECT_GT(stats.boundaries.front().gradients->delta_hits, kSamples / 3);
+  for (const std::uint32_t stages : {2u, 3u}) {
+    SwarmOptions options = Options(stages);
+    // An image, of either kind, has 16 + 2 x 40 bytes: room for all m of activations, and a half.
+    // A stage between two boundaries has that of both.
+    const std::uint64_t kept = (stages - 1) * kSamples;
+    options.store_bytes_max = kept * 3 / 2 * 96;
+    SimSwarm swarm(options);
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty()) << stages;
+    SimSwarm::Peer& full = swarm.at(1, 0);
+    EXPECT_EQ(ImagesOf(full, Place(0, BoundarySide::kReceiver)).size(), kSamples);
+    const std::size_t of_gradients = ImagesOf(full, Place(0, BoundarySide::kGradientSender)).size();
+    EXPECT_LT(of_gradients, kSamples);
+    if (stages == 2) {
+      EXPECT_EQ(of_gradients, kSamples / 6) << "half, less a step's m of activations";
+    } else {
+      EXPECT_EQ(ImagesOf(full, Place(1, BoundarySide::kSender)).size(), kSamples);
+    }
+    EXPECT_EQ(full.runner_->stats().boundaries.front().resends, 0u);
+    EXPECT_LE(full.store_->stats().bytes, options.store_bytes_max);
+    // Later steps take no room from one another.
+    const std::uint64_t evicted = full.store_->stats().evicted;
+    ASSERT_TRUE(swarm.TrainTo(15)) << Why(swarm);
+    EXPECT_EQ(ImagesOf(full, Place(0, BoundarySide::kReceiver)).size(), kSamples);
+    EXPECT_EQ(ImagesOf(full, Place(0, BoundarySide::kGradientSender)).size(), of_gradients);
+    EXPECT_LE(full.store_->stats().evicted - evicted, kept) << "refused, not displaced";
+  }
 }
 
 TEST_F(GradientMTest, LinkUpKeepsWhatBothEndsHaveOfBothDirections) {

@@ -24,9 +24,9 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kSteps = 30;
-// As a run's defaults, with outlier channels; a small model has fewer directions.
+// As a run's default, with outlier channels; a small model has fewer directions.
 constexpr char kDefaultCodec[] =
-    "aqsgd:delta=dithered:step=0.6/klt=4/channels=on,"
+    "aqsgd:delta=dithered:step=0.55/klt=4/channels=on,"
     "first_visit=dithered:step=0.1/klt=4/channels=on";
 
 // Each step another place of the swarm is checked, by all that can.

@@ -258,36 +258,36 @@ TEST_P(DeltaStoreSuite, AtTheQuotaResidualsMakeRoomForM) {
   EXPECT_EQ(store_->stats().evicted, 4u);
 }
 
-// A gradient without m costs about half of what an activation without m does. The other end is
-// told, or it would go on to send changes.
-TEST_P(DeltaStoreSuite, AtTheQuotaMOfGradientsMakesRoomForThatOfActivations) {
+// A gradient without m costs about half of what an activation without m does. Both ends compare
+// what they hold behind each commit, so an end gives up its records in its own only.
+TEST_P(DeltaStoreSuite, AtTheQuotaMOfGradientsLeavesRoomForThatOfActivations) {
   Open(1000);
-  BoundaryEnd residual = kEnd, gradients = kEnd, sent = kEnd;
-  residual.side = BoundarySide::kResidual;
+  BoundaryEnd gradients = kEnd, others = kEnd;
   gradients.side = BoundarySide::kGradientSender;
-  sent.side = BoundarySide::kGradientReceiver;
-  Commit(residual, List(Update(1, 1, Image(1, 1, 100))));
-  Commit(gradients, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300))));
-  Commit(sent, List(Update(1, 1, Image(1, 1, 300))));
-  EXPECT_EQ(store_->stats().bytes, 1000u);
-  EXPECT_TRUE(Commit(kEnd, List(Update(5, 2, Image(5, 2, 400)))).empty());
-  EXPECT_EQ(store_->Ends(), (std::vector<BoundaryEnd>{kEnd, gradients, sent}));
-  EXPECT_EQ(store_->Inventory(gradients)->size(), 1u);
-  EXPECT_FALSE(Get(gradients, 1).has_value());
-  EXPECT_EQ(store_->stats().evicted, 2u);
-  // Not the other way round.
-  EXPECT_EQ(Commit(gradients, List(Update(3, 2, Image(3, 2, 300)))),
-            (std::vector<SegmentId>{SegmentId{3}}))
-      << "Inventory told of the first";
-  EXPECT_TRUE(Commit(kEnd, List(Update(6, 3, Image(6, 3, 600)))).empty());
-  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
-  const auto told = [&](const BoundaryEnd& end) {
-    std::vector<SegmentId> segments;
-    EXPECT_OK(store_->CommitStaged(end, 4, &segments));
-    return segments;
+  others.side = BoundarySide::kGradientReceiver;
+  const auto segments = [](std::initializer_list<std::uint64_t> values) {
+    std::vector<SegmentId> ids;
+    for (const std::uint64_t value : values) ids.push_back(SegmentId{value});
+    return ids;
   };
-  EXPECT_EQ(told(gradients), std::vector<SegmentId>{SegmentId{2}});
-  EXPECT_EQ(told(sent), std::vector<SegmentId>{SegmentId{1}});
+  Commit(gradients, List(Update(1, 1, Image(1, 1, 300)), Update(2, 1, Image(2, 1, 300))));
+  Commit(others, List(Update(1, 1, Image(1, 1, 300))));
+  EXPECT_EQ(Commit(kEnd, List(Update(5, 2, Image(5, 2, 400)))), segments({5}));
+  EXPECT_EQ(store_->Inventory(gradients)->size(), 2u);
+  // Room for a step of activations, and the step's own are no exception.
+  EXPECT_EQ(Commit(gradients, List(Update(1, 2, Image(1, 2, 300)), Update(3, 2, Image(3, 2, 300)))),
+            segments({1, 2, 3}));
+  EXPECT_TRUE(Commit(others, List(Update(1, 2, Image(1, 2, 300)))).empty());
+  EXPECT_TRUE(Commit(kEnd, List(Update(6, 3, Image(6, 3, 400)))).empty());
+  EXPECT_EQ(store_->stats().bytes, 700u);
+  EXPECT_EQ(Commit(others, List(Update(2, 3, Image(2, 3, 1)))), segments({1, 2}));
+  EXPECT_TRUE(Commit(kEnd, List(Update(7, 4, Image(7, 4, 400)))).empty());
+  EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
+  // Another run's m of gradients leaves nothing to this one's: it goes.
+  EXPECT_EQ(Commit(kEnd, List(Update(8, 5, Image(8, 5, 400)))), segments({8}));
+  BoundaryEnd newer = gradients;
+  newer.run.value += 1;
+  EXPECT_TRUE(Commit(newer, List(Update(1, 1, Image(1, 1, 900)))).empty());
 }
 
 // Each epoch visits every sample once in a new order. The best possible policy knows all orders and
