@@ -114,10 +114,10 @@ class DeltaStore {
   virtual Status Stage(const BoundaryEnd& end, const DeltaUpdate& update) = 0;
   // Makes what is staged for `end` with this version records, in end of those of the same
   // segments: headers only are written. `evicted` gets the segments of `end` that have no record
-  // any more: refused by the quota, refused by the disk, or found unreadable since the last
-  // commit. Quota: what is there stays, as long as it is of this run; other runs go first, and
-  // then, where m needs room, residuals. Where m of activations was refused, m of gradients leaves
-  // with its own commits as much room as a step's takes.
+  // any more: refused by the quota or given up for it, refused by the disk, or found unreadable
+  // since the last commit. Quota: what is there stays, as long as it is of this run; other runs go
+  // first, and then, where m needs room, residuals. Where m of activations was refused, m of
+  // gradients leaves as much room as a step's takes, with its own commits.
   virtual Status CommitStaged(const BoundaryEnd& end, std::uint64_t version,
                               std::vector<SegmentId>* evicted) = 0;
   // Forgets what is staged for `end` with this version.
@@ -145,7 +145,7 @@ class DeltaStore {
   virtual Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) = 0;
 
   // A lower quota than that of the options, from the next commit on; 0: theirs. What is above it
-  // goes by the rule of CommitStaged, m of a run as its samples come up.
+  // goes by the rule of CommitStaged, m of activations of a run as its samples come up.
   virtual void LimitBytes(std::uint64_t bytes_max) = 0;
 
   // Makes everything committed durable (called at checkpoints and on shutdown). Fails if the disk

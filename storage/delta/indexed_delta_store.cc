@@ -82,7 +82,9 @@ class IndexedDeltaStore final : public DeltaStore {
   Result<std::uint64_t> ChecksumOf(const BoundaryEnd& end) override;
   void LimitBytes(std::uint64_t bytes_max) override {
     const bool lower = bytes_max > 0 && (opened_bytes_ == 0 || bytes_max < opened_bytes_);
-    limits_.bytes = lower ? bytes_max : opened_bytes_;
+    const std::uint64_t limit = lower ? bytes_max : opened_bytes_;
+    if (limit == 0 || limit > limits_.bytes) wanted_.clear();
+    limits_.bytes = limit;
     MutexLock lock(mutex_);
     stats_.bytes_limit = limits_.bytes;
   }
@@ -100,23 +102,17 @@ class IndexedDeltaStore final : public DeltaStore {
     std::vector<DeltaBackend::StagedImage> unused;
     std::vector<SegmentId> refused, failed;  // by the quota, by the disk when they were staged
   };
-  struct Room {
-    std::uint64_t bytes = 0, records = 0;
 
-    Room Plus(const Room& more) const { return {bytes + more.bytes, records + more.records}; }
-    Room Less(std::uint64_t image_bytes) const { return {bytes - image_bytes, records - 1}; }
-  };
-
-  Room Used() const;
-  Room ReserveFor(const BoundaryEnd& end) const;
-  void KeepReserve(const BoundaryEnd& end, const StagedStep& step, Room* used, Plan* plan) const;
+  DeltaRoom Used() const;
+  DeltaRoom ReserveFor(const BoundaryEnd& end) const;
+  void KeepReserve(const BoundaryEnd& end, const StagedStep& step, DeltaRoom* used,
+                   Plan* plan) const;
   Plan MakePlan(const BoundaryEnd& end, const StagedStep& step);
-  void NoteRefused(const BoundaryEnd& end, const StagedStep& step);
-  bool Fits(const Room& used, std::uint64_t size) const;
+  void NoteWanted(const BoundaryEnd& end, const StagedStep& step);
   bool CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                 std::uint64_t size) const;
   void Release(const Staged& staged);
-  void Displace(const BoundaryEnd& by, std::uint64_t size, Room* used, Plan* plan) const;
+  void Displace(const BoundaryEnd& by, std::uint64_t size, DeltaRoom* used, Plan* plan) const;
   void CarryOut(const BoundaryEnd& end, const Plan& plan);
   void LoseAll(const BoundaryEnd& end, Plan* plan);
   void Lose(const BoundaryEnd& end, std::span<const SegmentId> segments);
@@ -144,7 +140,7 @@ class IndexedDeltaStore final : public DeltaStore {
   // Records that vanished and whose other end does not know it yet.
   std::map<BoundaryEnd, std::set<SegmentId>> lost_;
   // What a step's m of activations took where the quota refused some of it, by end.
-  std::map<BoundaryEnd, Room> wanted_;
+  std::map<BoundaryEnd, DeltaRoom> wanted_;
   mutable Mutex mutex_;
   DeltaStoreStats stats_ SHOAL_GUARDED_BY(mutex_);
 };
@@ -280,15 +276,15 @@ Result<std::optional<DeltaRecord>> IndexedDeltaStore::Get(const BoundaryEnd& end
   return std::optional<DeltaRecord>();
 }
 
-IndexedDeltaStore::Room IndexedDeltaStore::Used() const {
+DeltaRoom IndexedDeltaStore::Used() const {
   MutexLock lock(mutex_);
   return {stats_.bytes, stats_.records};
 }
 
 // What m of gradients leaves free: as much as a step's m of activations takes, once that was
 // refused any.
-IndexedDeltaStore::Room IndexedDeltaStore::ReserveFor(const BoundaryEnd& end) const {
-  Room reserve;
+DeltaRoom IndexedDeltaStore::ReserveFor(const BoundaryEnd& end) const {
+  DeltaRoom reserve;
   if (WorthOf(end.side) != kWorthOfGradients) return reserve;
   for (const auto& [other, room] : wanted_) {
     if (other.run == end.run) reserve = reserve.Plus(room);
@@ -296,14 +292,9 @@ IndexedDeltaStore::Room IndexedDeltaStore::ReserveFor(const BoundaryEnd& end) co
   return reserve;
 }
 
-bool IndexedDeltaStore::Fits(const Room& used, std::uint64_t size) const {
-  return (limits_.records == 0 || used.records < limits_.records) &&
-         (limits_.bytes == 0 || (size <= limits_.bytes && used.bytes <= limits_.bytes - size));
-}
-
 // Takes out records that matter less than those of `by`, until `size` bytes fit or none are left.
 // Records of other runs go first, then residuals where m needs room.
-void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room* used,
+void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, DeltaRoom* used,
                                  Plan* plan) const {
   if (limits_.bytes != 0 && size > limits_.bytes) return;
   std::size_t taken = plan->displaced.size();  // in the order of these loops
@@ -317,7 +308,7 @@ void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room
       auto at = std::next(of_end.entries.begin(), static_cast<std::ptrdiff_t>(taken));
       taken = 0;
       for (; at != of_end.entries.end(); ++at) {
-        if (Fits(*used, size)) return;
+        if (used->LeavesRoom(limits_, size)) return;
         used->bytes -= at->second.image_bytes;
         --used->records;
         plan->displaced.push_back({end, at->first});
@@ -327,14 +318,15 @@ void IndexedDeltaStore::Displace(const BoundaryEnd& by, std::uint64_t size, Room
   }
 }
 
-// Whether a commit of what is staged and of this segment could have room for it: else it need not
-// be written.
+// Whether a commit of what is staged and of this segment could have room for it, without giving up
+// other records of this end: else it need not be written.
 bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step, SegmentId segment,
                                  std::uint64_t size) const {
-  Room used = Used().Plus(ReserveFor(end));
+  DeltaRoom used = Used().Plus(ReserveFor(end));
   {
     MutexLock lock(mutex_);
-    if (Fits({used.bytes + stats_.staged_bytes, used.records + staged_records_}, size)) return true;
+    const DeltaRoom staged{stats_.staged_bytes, staged_records_};
+    if (used.Plus(staged).LeavesRoom(limits_, size)) return true;
   }
   const auto replace = [&](SegmentId replaced) {
     if (const IndexEntry* old = Find(end, replaced)) used = used.Less(old->image_bytes);
@@ -352,7 +344,7 @@ bool IndexedDeltaStore::CouldFit(const BoundaryEnd& end, const StagedStep& step,
     used.bytes -= of_end.bytes;
     used.records -= of_end.entries.size();
   }
-  return Fits(used, size);
+  return used.LeavesRoom(limits_, size);
 }
 
 Status IndexedDeltaStore::Stage(const BoundaryEnd& end, const DeltaUpdate& update) {
@@ -400,18 +392,15 @@ Status IndexedDeltaStore::DropStaged(const BoundaryEnd& end, std::uint64_t versi
   return Status::Ok();
 }
 
-// Gives up own records until what is to stay free is, the last segments first, as at the other end.
-// `used` has that in it.
-void IndexedDeltaStore::KeepReserve(const BoundaryEnd& end, const StagedStep& step, Room* used,
+// Gives up own records until what is to stay free is, the last segments first, so that both ends
+// give up the same. `used` has that in it.
+void IndexedDeltaStore::KeepReserve(const BoundaryEnd& end, const StagedStep& step, DeltaRoom* used,
                                     Plan* plan) const {
   const auto of_end = index_.find(end);
   if (of_end == index_.end() || ReserveFor(end).records == 0) return;
-  const auto over = [&] {
-    return (limits_.bytes != 0 && used->bytes > limits_.bytes) ||
-           (limits_.records != 0 && used->records > limits_.records);
-  };
+  if (!used->IsWithin(limits_)) Displace(end, 0, used, plan);
   const auto& entries = of_end->second.entries;
-  for (auto at = entries.rbegin(); at != entries.rend() && over(); ++at) {
+  for (auto at = entries.rbegin(); at != entries.rend() && !used->IsWithin(limits_); ++at) {
     if (step.contains(at->first)) continue;
     *used = used->Less(at->second.image_bytes);
     plan->refused.push_back(at->first);
@@ -421,7 +410,7 @@ void IndexedDeltaStore::KeepReserve(const BoundaryEnd& end, const StagedStep& st
 
 IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
                                                     const StagedStep& step) {
-  Room used = Used().Plus(ReserveFor(end));
+  DeltaRoom used = Used().Plus(ReserveFor(end));
   Plan plan;
   KeepReserve(end, step, &used, &plan);
   for (const auto& [segment, staged] : step) {
@@ -430,8 +419,8 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
     std::string key = EncodeDeltaKey({end, segment});
     const std::uint64_t size = staged.entry.image_bytes;
     const bool written = staged.state == Staged::State::kWritten;
-    if (written && !Fits(used, size)) Displace(end, size, &used, &plan);
-    if (!written || !Fits(used, size)) {
+    if (written && !used.LeavesRoom(limits_, size)) Displace(end, size, &used, &plan);
+    if (!written || !used.LeavesRoom(limits_, size)) {
       (staged.state == Staged::State::kFailed ? plan.failed : plan.refused).push_back(segment);
       if (written) plan.unused.push_back(staged.image);
       // The old record must go: the other end already holds a newer m.
@@ -447,9 +436,9 @@ IndexedDeltaStore::Plan IndexedDeltaStore::MakePlan(const BoundaryEnd& end,
 }
 
 // Remembers what a step of `end` takes, where the quota refused a part of it.
-void IndexedDeltaStore::NoteRefused(const BoundaryEnd& end, const StagedStep& step) {
+void IndexedDeltaStore::NoteWanted(const BoundaryEnd& end, const StagedStep& step) {
   if (WorthOf(end.side) <= kWorthOfGradients) return;
-  Room& wanted = wanted_[end] = {};
+  DeltaRoom& wanted = wanted_[end] = {};
   for (const auto& [segment, staged] : step) wanted = wanted.Plus({staged.entry.image_bytes, 1});
 }
 
@@ -460,7 +449,7 @@ Status IndexedDeltaStore::CommitStaged(const BoundaryEnd& end, std::uint64_t ver
     step = std::move(found.mapped());
   }
   Plan plan = MakePlan(end, step);
-  if (!plan.refused.empty()) NoteRefused(end, step);
+  if (!plan.refused.empty()) NoteWanted(end, step);
   for (const auto& [segment, staged] : step) {
     if (staged.state != Staged::State::kWritten) continue;
     --staged_records_;

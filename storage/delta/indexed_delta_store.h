@@ -6,6 +6,7 @@
 #ifndef SHOAL_STORAGE_DELTA_INDEXED_DELTA_STORE_H_
 #define SHOAL_STORAGE_DELTA_INDEXED_DELTA_STORE_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -61,6 +62,29 @@ struct DeltaLimits {
   std::uint64_t bytes = 0;         // of images; 0: none
   std::uint64_t records = 0;       // in the index; 0: none
   std::uint64_t memory_bytes = 0;  // what stats() reports as the limit
+};
+
+// What records take, or may take.
+struct DeltaRoom {
+  std::uint64_t bytes = 0, records = 0;
+
+  DeltaRoom Plus(const DeltaRoom& more) const {
+    return {bytes + more.bytes, records + more.records};
+  }
+  DeltaRoom Less(std::uint64_t image_bytes) const { return {bytes - image_bytes, records - 1}; }
+  // At most what the limits allow.
+  DeltaRoom Within(const DeltaLimits& limits) const {
+    return {limits.bytes == 0 ? bytes : std::min(bytes, limits.bytes),
+            limits.records == 0 ? records : std::min(records, limits.records)};
+  }
+  bool IsWithin(const DeltaLimits& limits) const {
+    const DeltaRoom most = Within(limits);
+    return bytes == most.bytes && records == most.records;
+  }
+  // Whether there is room for another record of so many bytes.
+  bool LeavesRoom(const DeltaLimits& limits, std::uint64_t size) const {
+    return Plus({size, 1}).IsWithin(limits);
+  }
 };
 
 // Reads the headers of `backend`; records whose header is damaged are dropped and counted.

@@ -283,8 +283,14 @@ TEST_P(DeltaStoreSuite, AtTheQuotaMOfGradientsLeavesRoomForThatOfActivations) {
   EXPECT_EQ(Commit(others, List(Update(2, 3, Image(2, 3, 1)))), segments({1, 2}));
   EXPECT_TRUE(Commit(kEnd, List(Update(7, 4, Image(7, 4, 400)))).empty());
   EXPECT_EQ(store_->Ends(), std::vector<BoundaryEnd>{kEnd});
-  // Another run's m of gradients leaves nothing to this one's: it goes.
-  EXPECT_EQ(Commit(kEnd, List(Update(8, 5, Image(8, 5, 400)))), segments({8}));
+  EXPECT_EQ(Commit(others, List(Update(3, 4, Image(3, 4, 200)))), segments({3}));
+  store_->LimitBytes(999);
+  EXPECT_EQ(Commit(others, List(Update(3, 5, Image(3, 5, 199)))), segments({3}));
+  store_->LimitBytes(0);
+  EXPECT_TRUE(Commit(others, List(Update(3, 5, Image(3, 5, 200)))).empty()) << "a higher quota";
+  EXPECT_EQ(Commit(kEnd, List(Update(8, 6, Image(8, 6, 400)))), segments({8}));
+  EXPECT_EQ(Commit(others, List(Update(4, 6, Image(4, 6, 1)))), segments({3, 4}));
+  // What other runs have goes before anything is given up.
   BoundaryEnd newer = gradients;
   newer.run.value += 1;
   EXPECT_TRUE(Commit(newer, List(Update(1, 1, Image(1, 1, 900)))).empty());
