@@ -112,7 +112,7 @@ void AdviseBackward(const CodecChoice& choice, const CodecSpec& spec, Advice* ad
   if (choice.epochs <= 0 || choice.epochs > 1) return;
   AddAdvice("backward", spec,
             "no sample is visited twice in this run, so no change of a gradient is ever sent; take "
-            "dithered:step=0.4,channels=on, which needs no store",
+            "dithered:step=0.4,klt=64,channels=on, which needs no store",
             advice);
 }
 
