@@ -274,6 +274,7 @@ void LocalStep::Agree(LocalGroup* part) {
                request.weights = GroupWeights(*part->part, order_.pipelines);
                request.shares = SharesOfGroup(*member_, *part->part, request.weights);
                request.values = std::make_shared<const Buffer>(std::move(*values));
+               request.alike = !part->part->shared();
                part->differences->Start(std::move(request), [this, part](Result<Buffer> mean) {
                  OnMean(part, std::move(mean));
                });

@@ -225,6 +225,7 @@ void QsdpStep::Scatter(QsdpGroup* group, QsdpBucket* bucket) {
   request.tensor = kOfGradients;
   request.op = collective::CollectiveOp::kReduceScatter;
   request.values = bucket->own;
+  request.alike = !group->part->shared();  // stages have the same tensor's gradients in other sizes
   if (!takes_part_) {
     auto zeros = std::make_shared<Buffer>(bucket->own->size());
     std::ranges::fill(zeros->floats(), 0.0F);

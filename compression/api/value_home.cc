@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "compression/api/value_range.h"
+#include "compression/simd/dither_kernels.h"
 #include "compression/simd/vector_kernels.h"
 
 namespace shoal::compression {
@@ -22,6 +23,9 @@ class HostHome final : public ValueHome {
   }
   Result<bool> AllWithin(std::span<const float> values, float most) const override {
     return compression::AllWithin(values, most);
+  }
+  Result<double> SumOfSquares(std::span<const float> values) const override {
+    return compression::SumOfSquares(values.data(), values.size());
   }
   Status Zero(std::span<float> values) const override {
     std::ranges::fill(values, 0.0F);

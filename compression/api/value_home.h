@@ -42,6 +42,8 @@ class ValueHome {
   virtual Result<Buffer> Allocate(std::size_t count) const = 0;
   // Whether all values are finite and of magnitudes up to `most`.
   virtual Result<bool> AllWithin(std::span<const float> values, float most) const = 0;
+  // Finite if and only if all values are; the order of the sum is the home's own.
+  virtual Result<double> SumOfSquares(std::span<const float> values) const = 0;
   virtual Status Zero(std::span<float> values) const = 0;
   // As many values as `to` has in `from`, but for kScale, which takes none.
   virtual Status Update(VectorOp op, std::span<const float> from, float factor,

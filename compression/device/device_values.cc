@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "compression/device/copy_lane.h"
 #include "compression/device/device_queue.h"
@@ -14,6 +16,8 @@ namespace {
 
 // Of one sample of a job, whose positions are numbers of 31 bits.
 constexpr std::size_t kRangeValuesMax = std::size_t{1} << 30;
+// Values of which a device gives one sum of squares.
+constexpr std::size_t kSquaresRow = 1024;
 
 class DeviceValues final : public ValueHome {
  public:
@@ -59,6 +63,19 @@ class DeviceValues final : public ValueHome {
     return true;
   }
 
+  Result<double> SumOfSquares(std::span<const float> values) const override {
+    SHOAL_ASSIGN_OR_RETURN(auto lane, lanes_->Take());
+    double sum = 0;
+    const std::size_t whole = values.size() / kSquaresRow * kSquaresRow;
+    for (std::size_t at = 0; at < whole; at += kRangeValuesMax) {
+      const auto part = values.subspan(at, std::min(kRangeValuesMax, whole - at));
+      SHOAL_RETURN_IF_ERROR(AddSquares(lane, part, kSquaresRow, &sum));
+    }
+    const auto rest = values.subspan(whole);
+    if (!rest.empty()) SHOAL_RETURN_IF_ERROR(AddSquares(lane, rest, rest.size(), &sum));
+    return sum;
+  }
+
   Status Zero(std::span<float> values) const override {
     SHOAL_ASSIGN_OR_RETURN(auto lane, lanes_->Take());
     lane->queue().Zero(reinterpret_cast<std::byte*>(values.data()), values.size_bytes());
@@ -82,6 +99,31 @@ class DeviceValues final : public ValueHome {
   double device_ms() const override { return lanes_->device_ms(); }
 
  private:
+  // Of whole rows.
+  static Status AddSquares(const Borrowed<CopyLane>& lane, std::span<const float> values,
+                           std::size_t row, double* sum) {
+    std::vector<double> energies(values.size() / row);
+    const SampleShape shape{static_cast<std::uint32_t>(energies.size()),
+                            static_cast<std::uint32_t>(row)};
+    const DeviceContext context{&lane->queue(), &lane->scratch(), shape, {}, 1, {}};
+    DeviceSample sample;
+    sample.x = values.data();
+    SHOAL_RETURN_IF_ERROR(SendSamples(context, {&sample, 1}));
+    const std::size_t bytes = energies.size() * sizeof(double);
+    SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kScalesSlot, bytes));
+    EnergyJob job;
+    job.hidden = shape.hidden;
+    job.tokens = shape.tokens;
+    job.count = 1;
+    job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
+    job.energies = reinterpret_cast<double*>(at);
+    context.queue->Run(job);
+    context.queue->ToHost(energies.data(), at, bytes);
+    SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+    *sum = std::accumulate(energies.begin(), energies.end(), *sum);
+    return Status::Ok();
+  }
+
   const std::shared_ptr<DeviceMemory> memory_;
   const std::shared_ptr<CopyLanes> lanes_;
 };

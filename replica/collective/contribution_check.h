@@ -1,8 +1,9 @@
-// ContributionCheck: whether what another member adds to a sum of gradients may be one.
+// ContributionCheck: whether what another member says of a sum of gradients may be one.
 //
 // Members hold the same weights, so their gradients are of like size. One that is not finite, or
 // far above the own ones, spoils what all have computed; its sender is named before anybody gets
-// the sum. Values lie on the host. Internal to collective/. Thread: any.
+// the sum. An answer that no owner who checks could have given is its owner's. Internal to
+// collective/. Thread: any.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_CONTRIBUTION_CHECK_H_
 #define SHOAL_REPLICA_COLLECTIVE_CONTRIBUTION_CHECK_H_
@@ -11,22 +12,31 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <utility>
 
 #include "common/memory/buffer.h"
 #include "common/status.h"
+#include "compression/api/value_home.h"
 
 namespace shoal::collective {
 
-// Times the largest norm of the member's own vectors so far. Pipelines are honest whose labels
+// Times the largest known norm of the member's own vectors. Pipelines are honest whose labels
 // differ a thousandfold, and one whose rows are known by heart where another's are not.
 inline constexpr double kContributionMost = 1e5;
+// The same of a sum that an owner answers. It took what it adds up by its own norm, which may be a
+// thousand times this member's.
+inline constexpr double kAnswerMost = 1e3 * kContributionMost;
 
-// Of a member's own vectors.
+// Of values on the host; finite if and only if all are.
+double HostNorm(std::span<const float> values);
+
+// Of a member's own vectors, as far as anybody's was so large that they were looked at.
 class LargestNorm {
  public:
   // Returns the largest; one that is not finite does not count.
   double Add(double norm);
+  double largest() const { return largest_.load(); }
+  // What is wrong with a contribution of this norm: invalid argument. 0 compares with nothing.
+  Status Compare(double norm) const;
 
  private:
   std::atomic<double> largest_{0};
@@ -34,24 +44,30 @@ class LargestNorm {
 
 class ContributionCheck {
  public:
-  // `own`: the member's own vector, all of it.
-  ContributionCheck(std::shared_ptr<const Buffer> own, std::shared_ptr<LargestNorm> norms)
-      : own_(std::move(own)), norms_(std::move(norms)) {}
+  // `own`: the member's own vector, all of it, which lies in `home` as all values do.
+  ContributionCheck(std::shared_ptr<const Buffer> own, const compression::ValueHome* home,
+                    std::shared_ptr<LargestNorm> norms)
+      : own_(std::move(own)), home_(home), norms_(std::move(norms)) {}
 
+  // Finite if and only if all values are.
+  Result<double> Norm(std::span<const float> values) const;
   // A contribution to a chunk took its sum's norm from `before` to `after`, `factor` times its own
   // norm at most. Invalid argument says what is wrong with it. Vectors of zeros compare with
   // nothing.
-  Status Check(double before, double after, double factor) const;
+  Status Contribution(double before, double after, double factor) const;
+  // The sum of a chunk, as its owner answers it.
+  Status Answer(std::span<const float> sum) const;
 
  private:
+  // Of a norm that is `norm` at least, `most` times the largest at most.
+  Status CheckSize(const char* what, double norm, double most) const;
+
   const std::shared_ptr<const Buffer> own_;
+  const compression::ValueHome* const home_;
   const std::shared_ptr<LargestNorm> norms_;
   mutable std::once_flag once_;
-  mutable double largest_ = 0;  // once it is asked for: a pass over all values
+  mutable Result<double> own_norm_ = 0.0;  // once it is asked for: a pass over all values
 };
-
-// Finite if and only if all values are.
-double Norm(std::span<const float> values);
 
 }  // namespace shoal::collective
 

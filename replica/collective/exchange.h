@@ -75,7 +75,7 @@ struct ExchangeRequest {
   Transform transform = nullptr;
   bool exact = false;  // powersgd: no factors in this round, the same on all members
   // All contribute gradients by the same weights: one that is not finite, or far larger than the
-  // own one, is refused (contribution_check.h). Of values on the host that are not factors.
+  // own one, is refused, and so is such an answer (contribution_check.h).
   bool alike = false;
   // In the place of the config's; empty: those. Not with two levels.
   std::vector<double> shares = {};

@@ -65,11 +65,14 @@ Coded Seal(const RoundPlan& plan, Phase phase, std::size_t owner, std::size_t ch
   return coded;
 }
 
+std::string MessageOf(std::size_t member) {
+  return "a message of member " + std::to_string(member) + " of the stage group";
+}
+
 // Decodes a message into `values`, or, with a `factor`, onto them (`first`: as the first to come).
 Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t owner,
             std::size_t chunk, const Buffer& message, std::span<float> values,
             std::optional<float> factor = {}, bool first = true) {
-  const std::string whose = " of member " + std::to_string(from) + " of the stage group";
   const ChunkCoder& coder =
       phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   Status status = CheckMessagePayload(message.bytes());
@@ -79,7 +82,7 @@ Status Open(const RoundPlan& plan, Phase phase, std::size_t from, std::size_t ow
     status = factor ? coder.DecodeOnto(payload, key, *factor, first, values)
                     : coder.Decode(payload, key, values);
   }
-  return status.ok() ? status : status.WithContext("a message" + whose);
+  return status.ok() ? status : status.WithContext(MessageOf(from));
 }
 
 // That the contribution of `from` counts in the result.
@@ -94,9 +97,10 @@ Status TakeOwn(const RoundPlan& plan, std::span<const float> values, ValueRange 
   return plan.home().Update(VectorOp::kCopy, values.subspan(range.begin, range.size()), 1, out);
 }
 
-// Sums what the contributions to a chunk of the own shard decode to, in rank order.
+// Sums what the contributions to a chunk of the own shard decode to, in rank order. With a `check`,
+// each of the others' is looked at.
 Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-            std::span<float> sum) {
+            const ContributionCheck* check, std::span<float> sum) {
   bool first = true;
   double before = 0;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
@@ -104,14 +108,13 @@ Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> co
     const float factor = PartOf(plan, from);
     Status status = Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from],
                          sum, factor, std::exchange(first, false));
-    if (status.ok() && plan.check != nullptr) {
-      const double after = Norm(sum);
+    if (status.ok() && check != nullptr) {
+      const Result<double> after = check->Norm(sum);
+      if (!after.ok()) return {after.status()};
       if (from != plan.rank) {
-        status =
-            plan.check->Check(before, after, factor)
-                .WithContext("a message of member " + std::to_string(from) + " of the stage group");
+        status = check->Contribution(before, *after, factor).WithContext(MessageOf(from));
       }
-      before = after;
+      before = *after;
     }
     if (!status.ok()) {
       const bool of_message = OfMessage(status);
@@ -119,6 +122,21 @@ Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> co
     }
   }
   return {Status::Ok()};
+}
+
+// The same; contributions are looked at one by one only where their sum shows that it takes it.
+Coded CheckedSum(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+                 std::span<float> sum) {
+  Coded coded = AddUp(plan, chunk, contributions, nullptr, sum);
+  if (!coded.status.ok() || plan.check == nullptr) return coded;
+  const Result<double> norm = plan.check->Norm(sum);
+  if (!norm.ok()) return {norm.status()};
+  float least = 1;
+  for (std::size_t from = 0; from < contributions.size(); ++from) {
+    if (plan.weights[from] != 0) least = std::min(least, PartOf(plan, from));
+  }
+  if (plan.check->Contribution(0, *norm, least).ok()) return coded;
+  return AddUp(plan, chunk, contributions, plan.check.get(), sum);
 }
 
 }  // namespace
@@ -180,7 +198,7 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
   if (!sums.ok()) return {sums.status(), {}};
   const std::span<float> sum = sums->floats();
   Coded coded = plan.op == CollectiveOp::kAllGather ? Coded{TakeOwn(plan, values, range, sum)}
-                                                    : AddUp(plan, chunk, contributions, sum);
+                                                    : CheckedSum(plan, chunk, contributions, sum);
   if (coded.status.ok() && plan.transform) coded.status = plan.transform(range.begin, sum);
   if (!coded.status.ok()) return coded;
   if (plan.op == CollectiveOp::kReduceScatter) {
@@ -199,8 +217,12 @@ Coded SumChunk(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer>
 Status DecodeResult(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                     const Buffer& message, std::span<float> result) {
   if (plan.op == CollectiveOp::kReduceScatter) return CheckMessagePayload(message.bytes());
-  return Open(plan, Phase::kResult, owner, owner, chunk, message,
-              InResult(plan, plan.layout.chunk(owner, chunk), result));
+  const std::span<float> values = InResult(plan, plan.layout.chunk(owner, chunk), result);
+  SHOAL_RETURN_IF_ERROR(Open(plan, Phase::kResult, owner, owner, chunk, message, values));
+  // Parameters, which a transform makes of sums, have no such bound.
+  if (plan.check == nullptr || plan.transform) return Status::Ok();
+  const Status status = plan.check->Answer(values);
+  return status.ok() ? status : status.WithContext(MessageOf(owner));
 }
 
 }  // namespace shoal::collective

@@ -32,7 +32,7 @@ struct RoundPlan {
   Combine combine = Combine::kSum;
   CollectiveOp op = CollectiveOp::kAllReduce;
   Transform transform;  // may be null
-  // Of contributions to the own shard; null: they may be anything.
+  // Of contributions to the own shard, and of others' sums; null: they may be anything.
   std::shared_ptr<const ContributionCheck> check;
   std::vector<std::uint64_t> weights;  // by member
   std::uint64_t weight = 0;            // of all

@@ -164,6 +164,7 @@ void PowerSgdExchange::Send(std::uint64_t round, Buffer values, std::function<vo
   request.tensor = request_.tensor;
   request.weights = request_.weights;
   request.shares = request_.shares;
+  request.alike = request_.alike;  // factors of gradients that are alike are of like size, too
   request.values =
       values.empty() ? request_.values : std::make_shared<const Buffer>(std::move(values));
   exact_->Start(std::move(request),

@@ -39,6 +39,8 @@ struct Member {
   Buffer worker[2], server[2];
   Buffer result{kValues * sizeof(float)};
   RoundPlan plan;
+  std::shared_ptr<const Buffer> own;  // `values`, for checks
+  std::shared_ptr<LargestNorm> norms = std::make_shared<LargestNorm>();
   std::vector<std::vector<Buffer>> contributions;  // to the own shard, by chunk and member
   std::vector<std::vector<Buffer>> results;        // by owner and chunk
 
@@ -114,13 +116,15 @@ Result<std::unique_ptr<Member>> MakeMember(const Codec& codec, std::size_t membe
     }
   }
   plan.rank = 0;
+  member->own = std::make_shared<const Buffer>(Buffer::CopyOf(member->values.bytes()));
   return member;
 }
 
 enum Part { kContributions = 1, kSums = 2, kResults = 4 };
 
 Status Round(Member* member, int parts, int turn) {
-  const RoundPlan& plan = member->plan;
+  RoundPlan& plan = member->plan;
+  plan.check = std::make_shared<const ContributionCheck>(member->own, &plan.home(), member->norms);
   const std::span<const float> values = std::as_const(member->values).floats();
   const std::span<float> result = member->result.floats();
   for (std::size_t owner = 0; owner < plan.layout.members(); ++owner) {

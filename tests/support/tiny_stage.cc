@@ -300,7 +300,7 @@ Result<bool> TinyStage::BackwardWeights(MicroBatchId id) {
     }
     for (std::size_t i = 0; i < sum.size(); ++i) w[i] += static_cast<float>(sum[i]);
     if (Fails(id, Fault::kHuge)) {
-      for (std::size_t i = 0; i < sum.size(); ++i) w[i] += 1e6F * static_cast<float>(sum[i]);
+      for (std::size_t i = 0; i < sum.size(); ++i) w[i] += huge_ * static_cast<float>(sum[i]);
     }
     if (Fails(id, Fault::kLayer)) w[l] = std::numeric_limits<float>::quiet_NaN();
     return true;

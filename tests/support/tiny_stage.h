@@ -83,9 +83,13 @@ class TinyStage : public model::StageModel {
   std::uint64_t WeightChecksum() const override;
 
   // What goes wrong in a micro-batch: a value of a layer's weight gradient, of the tied embedding's
-  // or the head's, or of the input's gradient becomes infinite or no number.
+  // or the head's, or of the input's gradient becomes infinite or no number; all of a layer's
+  // weight gradient become `huge` times as large.
   enum class Fault : std::uint8_t { kNone, kLayer, kEmbedding, kInput, kHuge };
-  void SetFaults(std::function<Fault(MicroBatchId)> faults) { faults_ = std::move(faults); }
+  void SetFaults(std::function<Fault(MicroBatchId)> faults, float huge = 1e6F) {
+    faults_ = std::move(faults);
+    huge_ = huge;
+  }
   // What it gives as the output of Forward, after it was computed; null: that.
   using Outputs =
       std::function<void(const model::MicroBatch&, std::span<float> output, model::StepLoss*)>;
@@ -141,6 +145,7 @@ class TinyStage : public model::StageModel {
   std::size_t bias_offset_ = 0;
   std::map<MicroBatchId, Kept> kept_;
   std::function<Fault(MicroBatchId)> faults_;
+  float huge_ = 1e6F;
   Outputs outputs_;
 };
 

@@ -278,8 +278,8 @@ Result<std::shared_ptr<DirectExchange::Round>> DirectExchange::MakeRound(
   plan.combine = request.combine;
   plan.op = request.op;
   plan.transform = std::move(request.transform);
-  if (request.alike && plan.op != CollectiveOp::kAllGather && config_.home->on_host()) {
-    plan.check = std::make_shared<const ContributionCheck>(request.values, norms_);
+  if (request.alike && plan.op != CollectiveOp::kAllGather) {
+    plan.check = std::make_shared<const ContributionCheck>(request.values, &plan.home(), norms_);
   }
   for (const std::uint64_t weight : request.weights) plan.weight += weight;
   plan.weights = std::move(request.weights);

@@ -98,6 +98,7 @@ UnitExchange::UnitExchange(const UnitExchangeConfig& config, std::vector<UnitPie
   const std::vector<double> shares(size(), 1.0);
   for (const UnitPiece& piece : pieces_) {
     layouts_.emplace_back(piece.values, shares, config_.row, config_.chunk_values);
+    own_norms_.push_back(std::make_shared<LargestNorm>());
   }
   channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
     OnMessage(from, std::move(message));
@@ -411,8 +412,11 @@ void UnitExchange::PushChunk(const UnitHeader& header, std::size_t to,
   if (to != rank()) ++ahead_;
   const ValueRange range = layouts_[header.piece].chunk(to, header.chunk);
   auto code = [coder = pieces_[header.piece].coded ? coders_.gradients : exact_, header, range,
-               key = KeyOf(header, rank(), to), values = std::move(values)] {
-    return Seal(*coder, header, key, values->floats().subspan(range.begin, range.size()));
+               norms = own_norms_[header.piece], key = KeyOf(header, rank(), to),
+               values = std::move(values)] {
+    const auto own = values->floats().subspan(range.begin, range.size());
+    norms->Add(HostNorm(own));
+    return Seal(*coder, header, key, own);
   };
   scope_.Run(codec_, "gradients.code", std::move(code), [this, to, header](Coded coded) {
     if (!coded.status.ok()) return Fail(rank(), coded.status);
@@ -436,9 +440,11 @@ void UnitExchange::AddGradients(std::size_t from, const UnitHeader& header, Buff
               coder = pieces_[header.piece].coded ? coders_.gradients : exact_,
               range = layouts_[header.piece].chunk(rank(), header.chunk),
               key = KeyOf(header, from, rank()),
+              norms = from == rank() ? nullptr : own_norms_[header.piece],
               message = std::make_shared<const Buffer>(std::move(message))]() -> Status {
     Buffer values(range.size() * sizeof(float));
     SHOAL_RETURN_IF_ERROR(coder->Decode(PayloadOf(*message), key, values.floats()));
+    if (norms) SHOAL_RETURN_IF_ERROR(norms->Compare(HostNorm(std::as_const(values).floats())));
     return owner->Add(header.piece, range.begin, std::as_const(values).floats());
   };
   scope_.Run(compute_, "gradients.add", std::move(add), [this, from, header](Status status) {

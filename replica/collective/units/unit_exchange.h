@@ -11,7 +11,8 @@
 // come to wait at it, within limits.
 //
 // Gradients are coded with random numbers by (step, micro-batch, part, piece, chunk, members) and
-// added by UnitOwner, whose sums must not depend on the order. Thread: control; coding runs on
+// added by UnitOwner, whose sums must not depend on the order. One far above all own ones of its
+// piece so far is its sender's fault (contribution_check.h). Thread: control; coding runs on
 // `codec`, the owner's part on `compute`.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_UNITS_UNIT_EXCHANGE_H_
@@ -34,6 +35,7 @@
 #include "common/task_scope.h"
 #include "compression/api/codec.h"
 #include "replica/collective/chunk_coder.h"
+#include "replica/collective/contribution_check.h"
 #include "replica/collective/group_channel.h"
 #include "replica/collective/shard_layout.h"
 #include "replica/collective/units/unit_message.h"
@@ -170,6 +172,7 @@ class UnitExchange {
   const std::shared_ptr<UnitOwner> owner_;
   Handlers handlers_;
   std::vector<ShardLayout> layouts_;
+  std::vector<std::shared_ptr<LargestNorm>> own_norms_;  // of chunks of own gradients, by piece
 
   bool ready_ = false, failed_ = false;
   std::uint64_t step_ = 0;

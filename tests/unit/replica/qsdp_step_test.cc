@@ -269,5 +269,23 @@ TEST(QsdpStepTest, AGradientThatIsNotFiniteMarksItsMemberAndEndsNothing) {
   }
 }
 
+TEST(QsdpStepTest, AGradientAMillionTimesTooLargeIsBlamedOnItsSender) {
+  for (const char* options : {"weights=8,gradients=8", "weights=32,gradients=32"}) {
+    for (const float factor : {1e3F, 1e6F}) {
+      Members members(3, Method(options));
+      members.BeginReduce(0, false);
+      Values gradient = GradientOf(1, 0, members.models_[1]->state_size());
+      for (float& value : gradient) value *= factor;
+      ASSERT_TRUE(members.models_[1]->Write(StateVector::kGradients, 0, gradient).ok());
+      members.Settle();
+      std::set<std::size_t> blamed;
+      for (const MemoryGroup::Blame& blame : members.group_->blamed) blamed.insert(blame.of);
+      EXPECT_EQ(blamed, factor > 1e5F ? std::set<std::size_t>{1} : std::set<std::size_t>{})
+          << options;
+      EXPECT_EQ(members.Reduced(), factor < 1e5F);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace shoal::replica

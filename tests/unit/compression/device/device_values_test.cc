@@ -240,6 +240,24 @@ TEST_F(DeviceValuesTest, AllWithinIsThatOfTheHost) {
   }
 }
 
+// Of whole rows and of what is left of one.
+TEST_F(DeviceValuesTest, SumsOfSquaresAreThoseOfTheHost) {
+  for (const std::size_t count : {1, 1023, 1024, 5000}) {
+    Values x = Awkward(count, 6);
+    const auto there = [&] {
+      return there_->SumOfSquares(Placed(*there_, device_.get(), {x}).At(0)).value();
+    };
+    double want = 0;
+    for (const float value : x) want += double{value} * value;
+    EXPECT_NEAR(there(), want, 1e-12 * want) << count;
+    EXPECT_NEAR(host_->SumOfSquares(x).value(), want, 1e-12 * want) << count;
+    x[count - 1] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_FALSE(std::isfinite(there())) << count;
+    EXPECT_FALSE(std::isfinite(host_->SumOfSquares(x).value())) << count;
+  }
+  EXPECT_EQ(there_->SumOfSquares({}).value(), 0);
+}
+
 TEST_F(DeviceValuesTest, ZerosAndCopies) {
   const Values x = Awkward(5000, 3);
   Placed placed(*there_, device_.get(), {x});

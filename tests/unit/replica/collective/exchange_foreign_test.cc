@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "replica/collective/exchange_message.h"
+#include "tests/support/fake_device.h"
 #include "tests/unit/replica/collective/exchange_group.h"
 
 namespace shoal::collective {
@@ -101,6 +102,63 @@ TEST(ExchangeForeignTest, AGradientFarAboveTheOwnOneIsBlamedOnItsSender) {
       EXPECT_EQ(BlamedFor(Times(0), Config(codec), true, combine), Pairs()) << "nothing is large";
     }
     EXPECT_EQ(BlamedFor(Times(1e6F), Config(codec), false), Pairs()) << "others may differ";
+  }
+}
+
+// As an exchange on a GPU sees it.
+TEST(ExchangeForeignTest, AGradientOnADeviceFarAboveTheOwnOneIsBlamedOnItsSender) {
+  const auto device = std::make_shared<test_support::FakeDevice>();
+  const Pairs both = {{0, 1}, {2, 1}};
+  for (const char* codec : {"raw:dtype=fp32", "direct:bits=4,bucket=16"}) {
+    ExchangeConfig config = Config(codec);
+    config.home = test_support::ValuesOf(device);
+    EXPECT_EQ(BlamedFor(Times(1e6F), config), both) << codec;
+    EXPECT_EQ(BlamedFor(Times(1e4F), config), Pairs()) << codec;
+    EXPECT_EQ(BlamedFor(Times(1e6F), config, false), Pairs()) << "others may differ";
+  }
+  ExchangeConfig config = Config("raw:dtype=fp32");
+  config.home = test_support::ValuesOf(device);
+  EXPECT_EQ(BlamedFor([](Values* values) { values->back() = NAN; }, config).size(), 1U)
+      << "the owner of the last shard";
+}
+
+// Who blames whom where member 1 answers `factor` times the sum of its shard.
+Pairs BlamedForAnswers(float factor, const ExchangeConfig& config, bool alike = true) {
+  ExchangeGroup group(3, 7, config);
+  group.links_->tap = [&](MemoryGroup::Message* message) {
+    const MessageHeader header = ParseMessageHeader(message->payload.bytes()).value();
+    if (message->from != 1 || header.phase != Phase::kResult) return true;
+    const auto payload = message->payload.bytes().subspan(kMessageHeaderBytes);
+    for (std::size_t at = 0; at < payload.size(); at += sizeof(float)) {
+      float value = 0;
+      std::memcpy(&value, payload.data() + at, sizeof value);
+      value *= factor;
+      std::memcpy(payload.data() + at, &value, sizeof value);
+    }
+    SealMessage(header, message->payload.bytes());
+    return true;
+  };
+  ExchangeRequest request{kRound, 0, {1, 1, 1}, Combine::kSum, nullptr};
+  request.alike = alike;
+  group.Round(request, group.RandomOfAll(450));
+  Pairs blamed;
+  for (const MemoryGroup::Blame& blame : group.links_->blamed) {
+    blamed.emplace_back(blame.by, blame.of);
+    EXPECT_NE(blame.status.message().find("member 1"), std::string::npos);
+  }
+  std::ranges::sort(blamed);
+  return blamed;
+}
+
+TEST(ExchangeForeignTest, AnAnswerThatNoOwnerCouldGiveIsBlamedOnIt) {
+  const auto device = std::make_shared<test_support::FakeDevice>();
+  ExchangeConfig config = Config("raw:dtype=fp32");
+  for (const bool on_device : {false, true}) {
+    if (on_device) config.home = test_support::ValuesOf(device);
+    EXPECT_EQ(BlamedForAnswers(1e9F, config), (Pairs{{0, 1}, {2, 1}})) << on_device;
+    EXPECT_EQ(BlamedForAnswers(NAN, config), (Pairs{{0, 1}, {2, 1}})) << on_device;
+    EXPECT_EQ(BlamedForAnswers(1e7F, config), Pairs()) << "honest where its own are so much larger";
+    EXPECT_EQ(BlamedForAnswers(1e9F, config, false), Pairs());
   }
 }
 

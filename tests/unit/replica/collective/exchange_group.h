@@ -26,8 +26,11 @@ inline bool SameBits(const Values& a, const Values& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-inline std::shared_ptr<const Buffer> Shared(const Values& values) {
-  return std::make_shared<const Buffer>(Buffer::CopyOf(std::as_bytes(std::span(values))));
+inline std::shared_ptr<const Buffer> Shared(
+    const Values& values, const compression::ValueHome& home = *compression::HostValues()) {
+  auto shared = std::make_shared<Buffer>(home.Allocate(values.size()).value());
+  EXPECT_TRUE(home.CopyFromHost(std::as_bytes(std::span(values)), shared->floats()).ok());
+  return shared;
 }
 
 class ExchangeGroup {
@@ -79,7 +82,7 @@ class ExchangeGroup {
   // Starts all members at random times, with `base` and their values; runs to the end.
   void Round(ExchangeRequest base, const std::vector<Values>& values) {
     for (std::size_t r = 0; r < size(); ++r) {
-      base.values = Shared(values[r]);
+      base.values = Shared(values[r], exchange_[r]->home());
       Start(r, base);
     }
     Drain();

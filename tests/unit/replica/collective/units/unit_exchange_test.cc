@@ -191,6 +191,32 @@ TEST_F(UnitExchangeTest, GradientsReachTheirOwnersBeforeTheStepEnds) {
   EXPECT_EQ(errors_, std::vector<std::string>());
 }
 
+// From the second step on: then all know how large their own are.
+TEST_F(UnitExchangeTest, AGradientFarAboveTheOwnOnesIsBlamedOnItsSender) {
+  for (const float factor : {1e3F, 1e6F}) {
+    exchanges_.clear();
+    owners_.clear();
+    Open();
+    for (std::uint64_t step = 1; step <= 2; ++step) {
+      SetStep(step);
+      Settle();
+      EXPECT_EQ(errors_, std::vector<std::string>());
+      for (std::size_t r = 0; r < kMembers; ++r) {
+        auto gradients = std::make_shared<Buffer>(kPieces[0].values * sizeof(float));
+        const float size = r == 1 && step == 2 ? factor : 1;
+        for (float& value : gradients->floats()) value = size * static_cast<float>(random_() % 9);
+        exchanges_[r]->Push(0, 0, 0, gradients);
+        exchanges_[r]->End();
+      }
+      Settle();
+    }
+    std::set<std::pair<std::size_t, std::size_t>> blamed;
+    for (const MemoryGroup::Blame& blame : group_.blamed) blamed.emplace(blame.by, blame.of);
+    using Blamed = decltype(blamed);
+    EXPECT_EQ(blamed, factor > 1e5F ? (Blamed{{0, 1}, {2, 1}}) : Blamed()) << factor;
+  }
+}
+
 TEST_F(UnitExchangeTest, ForeignMessagesEndItOnce) {
   struct Case {
     std::function<void(UnitHeader*)> change;
