@@ -210,7 +210,9 @@ SchedulerReport SchedulerConnection::report() const {
       shown.push_back(net::ShownAddress(address));
     }
   }
-  return {welcomed_, std::move(shown), trouble_, welcomed_ ? rtt_ms_ : 0};
+  const net::ControlStats seen = stats();
+  return {welcomed_,       std::move(shown), trouble_, welcomed_ ? rtt_ms_ : 0,
+          seen.upload_bps, seen.fetch_bps};
 }
 
 net::ControlStats SchedulerConnection::stats() const {
@@ -222,6 +224,8 @@ net::ControlStats SchedulerConnection::stats() const {
     total.received_wire_bytes += now.received_wire_bytes;
     total.artefact_sent_bytes += now.artefact_sent_bytes;
     total.artefact_received_bytes += now.artefact_received_bytes;
+    if (now.fetch_bps > 0) total.fetch_bps = now.fetch_bps;
+    if (now.upload_bps > 0) total.upload_bps = now.upload_bps;
   }
   return total;
 }

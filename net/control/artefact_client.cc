@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/mutex.h"
+#include "net/base/flow_meter.h"
 #include "net/base/wire_bytes.h"
 #include "net/identity/grpc_setup.h"
 #include "proto/control.grpc.pb.h"
@@ -179,8 +180,11 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
     const std::uint64_t wire = WireBytes(chunk_.ByteSizeLong());
     context_->received_wire_bytes += wire;
     const RateLimiter::Ticket ticket = context_->download->Take(wire).end();
-    context_->executor->Post("artefact.chunk",
-                             [self = Self(), ticket] { self->HandChunk(ticket); });
+    context_->executor->Post("artefact.chunk", [self = Self(), ticket, wire] {
+      const double bps = self->flow_.Add(wire, self->context_->executor->Now());
+      if (bps > 0) self->context_->fetch_bps = bps;
+      self->HandChunk(ticket);
+    });
   }
 
  protected:
@@ -212,6 +216,7 @@ class FetchCall final : public Transfer<grpc::ClientReadReactor<pb::Chunk>> {
   const std::function<Status(std::string)> on_chunk_;
   pb::FetchRequest request_;
   pb::Chunk chunk_;
+  FlowMeter flow_;
 };
 
 class UploadCall final : public Transfer<grpc::ClientWriteReactor<pb::UploadChunk>> {
@@ -241,7 +246,11 @@ class UploadCall final : public Transfer<grpc::ClientWriteReactor<pb::UploadChun
       return;
     }
     Progress();
-    context_->executor->Post("artefact.sent", [self = Self()] { self->Next(); });
+    context_->executor->Post("artefact.sent", [self = Self()] {
+      const double bps = self->flow_.Add(self->writing_bytes_, self->context_->executor->Now());
+      if (bps > 0) self->context_->upload_bps = bps;
+      self->Next();
+    });
   }
   void OnWritesDoneDone(bool) override { LetEnd(); }
 
@@ -288,6 +297,7 @@ class UploadCall final : public Transfer<grpc::ClientWriteReactor<pb::UploadChun
                   [self = Self(), wire] {
                     self->Progress();
                     self->context_->sent_wire_bytes += wire;
+                    self->writing_bytes_ = wire;
                     self->IfAlive([&self] { self->StartWrite(&self->chunk_); });
                   });
   }
@@ -297,6 +307,8 @@ class UploadCall final : public Transfer<grpc::ClientWriteReactor<pb::UploadChun
   const std::uint64_t size_;
   std::uint64_t offset_;
   bool started_ = false;
+  std::uint64_t writing_bytes_ = 0;  // of the chunk that is on its way
+  FlowMeter flow_;
   pb::UploadChunk chunk_;
   pb::UploadOffsetReply reply_;
 };

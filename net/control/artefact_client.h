@@ -36,6 +36,8 @@ struct ArtefactContext {
   std::vector<std::weak_ptr<ArtefactTransfer>> under_way;
   std::atomic<std::uint64_t> sent_wire_bytes = 0;
   std::atomic<std::uint64_t> received_wire_bytes = 0;
+  std::atomic<double> fetch_bps = 0;  // as in ControlStats
+  std::atomic<double> upload_bps = 0;
 };
 
 // Both start at once; `on_done` runs on the executor, once. Thread: executor.

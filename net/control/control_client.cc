@@ -379,6 +379,8 @@ class GrpcControlClient final : public ControlClient {
     ControlStats stats;
     stats.artefact_sent_bytes = artefacts_->sent_wire_bytes;
     stats.artefact_received_bytes = artefacts_->received_wire_bytes;
+    stats.fetch_bps = artefacts_->fetch_bps;
+    stats.upload_bps = artefacts_->upload_bps;
     stats.sent_wire_bytes = state_->sent_wire_bytes + stats.artefact_sent_bytes;
     stats.received_wire_bytes = state_->received_wire_bytes + stats.artefact_received_bytes;
     return stats;

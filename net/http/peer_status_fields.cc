@@ -38,6 +38,12 @@ constexpr StatusField kFields[] = {
     Text("scheduler.trouble", "Why the last attempt to reach the scheduler failed."),
     Number("scheduler.rttMs", kMilliseconds,
            "From this peer's greeting to the scheduler's, when it connected last; 0: it does not."),
+    Number("scheduler.upBps", kBitsPerSecond,
+           "Rate of the last file of a megabyte or more to the scheduler; 0: none yet.")
+        .Label("up"),
+    Number("scheduler.downBps", kBitsPerSecond,
+           "Rate of the last file of a megabyte or more from the scheduler; 0: none yet.")
+        .Label("down"),
 
     Object("swarm", "The run as the scheduler last told.").Label("run"),
     Text("swarm.id", "Id of the run, 16 hexadecimal digits."),

@@ -16,11 +16,13 @@ using testing::Not;
 
 nlohmann::json Status() {
   return nlohmann::json::parse(R"({"schemaVersion":2,"listenPort":4711,
-"scheduler":{"connected":true,"rttMs":31.25},
+"scheduler":{"connected":true,"rttMs":31.25,"upBps":9000000,"downBps":40000000},
 "mapping":{"address":"","how":"","trouble":"no router answers by UPnP"},
 "relays":[{"relay":"relay.example.org:8783","registered":true,"seenAddress":"203.0.113.7:5000",
 "ownAddress":"192.168.1.5:5000","dialBack":"not reached","rttMs":12.5}],
-"links":[{"path":"relay"},{"path":"lan"},{"path":"relay"}],
+"links":[{"path":"relay","address":"relay relay.example.org:8783","upBps":8000000,"downBps":0},
+{"path":"lan","address":"192.168.1.9:5000","upBps":1000000000,"downBps":1000000},
+{"path":"relay","address":"relay relay.example.org:8783","upBps":7000000,"downBps":0}],
 "pacing":{"lineBps":18000000},"limits":{"upBps":20000000}})");
 }
 
@@ -36,13 +38,15 @@ TEST(NetcheckView, SaysAllInElevenLines) {
        {"192.168.1.5, listens on port 4711", "203.0.113.7:5000 by relay.example.org:8783",
         "translates addresses and keeps ports", "likely, with others",
         "none: no router answers by UPnP", "no relay reached this peer's port",
-        "relay.example.org:8783: registered, 12.5 ms", "takes 18 Mbit/s up, cap 20 Mbit/s",
-        "connected, answered in 31.2 ms", "1 lan, 2 relay", "by a relay, or it dials them",
-        "forward TCP port 4711"}) {
+        "relay.example.org:8783: registered, 12.5 ms, 15 Mbit/s there\n",
+        "takes 18 Mbit/s up, cap 20 Mbit/s",
+        "connected, answered in 31.2 ms, 40 Mbit/s from there, 9 Mbit/s there\n", "1 lan, 2 relay",
+        "by a relay, or it dials them", "forward TCP port 4711"}) {
     EXPECT_THAT(view, HasSubstr(part));
   }
   EXPECT_EQ(Verdict(Status()), "relay");
   EXPECT_EQ(nlohmann::json::parse(NetcheckJson(Status().dump()).value())["schedulerRttMs"], 31.25);
+  EXPECT_EQ(nlohmann::json::parse(NetcheckJson(Status().dump()).value())["schedulerUpBps"], 9e6);
 }
 
 TEST(NetcheckView, AMappedOrReachedPortIsDirect) {

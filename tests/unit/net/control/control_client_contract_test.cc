@@ -260,6 +260,31 @@ std::unique_ptr<ControlClientRig> New() {
   return std::make_unique<Rig>();
 }
 
+// The fake has no network whose rate could be told.
+class GrpcControlClient : public ControlClientContract {};
+
+TEST_P(GrpcControlClient, LargeTransfersTellTheRate) {
+  const auto fetch_and_upload = [&](std::size_t bytes) {
+    const std::string hash = HashOf(static_cast<char>('a' + bytes % 7));
+    rig_->Serve(hash, Blob(bytes));
+    Told fetched, uploaded;
+    On([&] {
+      Fetch(hash, 0, &fetched);
+      Upload(hash, bytes, &uploaded, [bytes](std::uint64_t offset, std::size_t size) {
+        return Blob(bytes).substr(offset, size);
+      });
+    });
+    ASSERT_TRUE(Wait([&] { return !fetched.done.empty() && !uploaded.done.empty(); }));
+  };
+  fetch_and_upload(700'000);
+  EXPECT_EQ(client_->stats().fetch_bps, 0);
+  EXPECT_EQ(client_->stats().upload_bps, 0);
+  fetch_and_upload(kManyBytes);
+  EXPECT_GT(client_->stats().fetch_bps, 1e6);
+  EXPECT_GT(client_->stats().upload_bps, 1e6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Rates, GrpcControlClient, testing::Values(&New<GrpcRig>));
 INSTANTIATE_TEST_SUITE_P(Grpc, ControlClientContract, testing::Values(&New<GrpcRig>));
 INSTANTIATE_TEST_SUITE_P(Fake, ControlClientContract, testing::Values(&New<FakeRig>));
 
