@@ -64,6 +64,9 @@ SETUPS[LARGE] = {"layers": 8, "hidden": 512, "heads": 8, "merges": 7936, "stages
                  "weights": "base", "rows": 320, "epochs": 4, "learningRate": 1e-4}
 LARGE_SCRATCH = f"{LARGE}, from scratch"
 SETUPS[LARGE_SCRATCH] = dict(SETUPS[LARGE], weights="init", learningRate=6e-4)
+# On a base of its own, trained on a CPU.
+LARGE_STEPS = f"{LARGE}, m of gradients"
+SETUPS[LARGE_STEPS] = SETUPS[LARGE]
 LARGE_2, LARGE_4 = (f"{LARGE}, {count} pipelines" for count in (2, 4))
 SETUPS[LARGE_2] = dict(SETUPS[LARGE], pipelines=2, microBatches=4)
 SETUPS[LARGE_4] = dict(SETUPS[LARGE], pipelines=4, microBatches=4)
@@ -194,6 +197,16 @@ def shaped_setups(setup):
 
 def defaults(setup, seeds=(1,), name="defaults of a run", **more):
     return Row(setup, name, *DEFAULTS, seeds, first_visit=FIRST_VISIT, **more)
+
+
+# The defaults with all steps so many times as large.
+def larger_steps(setup, times):
+    first, *steps = (f"{times * step:g}" for step in (0.1, 0.55, 0.36, 0.4))
+    first_visit = f"dithered:step={first}/klt=64/channels=on"
+    return Row(setup, f"{times} times as large steps",
+               f"aqsgd:delta=dithered:step={steps[0]}/klt=64/channels=on,first_visit={first_visit}",
+               f"aqsgd:delta=dithered:step={steps[1]}/channels=on/of=values,"
+               f"first_visit=dithered:step={steps[2]}/klt=64/channels=on", first_visit=first_visit)
 
 
 # The same values as they are, with the steps that as many bits pay.
@@ -436,6 +449,9 @@ LARGE_ROWS = [
     direct(LARGE_SCRATCH, 2, 3),
 ]
 
+LARGE_STEPS_ROWS = [fp32(LARGE_STEPS), defaults(LARGE_STEPS),
+                    *(larger_steps(LARGE_STEPS, times) for times in (2, 4))]
+
 # Compressed between stages and between pipelines. The optimizers differ as well: each is shown
 # beside itself with fp32 between stages.
 LARGE_REPLICA_ROWS = [
@@ -460,5 +476,5 @@ GPT2_ROWS = [
 ]
 
 ROWS = (MAIN + DEEP + SCRATCH + VARIANTS + FRONTIER + OTHERS + RATE + GUARDED + DROPOUT
-        + LOW_RANK + SHAPED_ROWS + FEWEST_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS
+        + LOW_RANK + SHAPED_ROWS + FEWEST_ROWS + LOW_RANK_CHANGES_ROWS + LARGE_ROWS + LARGE_STEPS_ROWS
         + LARGE_REPLICA_ROWS + GPT2_ROWS + REPLICA)
