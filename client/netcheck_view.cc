@@ -83,11 +83,14 @@ std::string RatesText(double from_bps, double to_bps) {
          (to_bps > 0 ? ", " + RateText(to_bps) + " there" : "");
 }
 
-// What links through the relay carry now, all together.
+// What links through the relay carry now, all together. Where the other end dialled, a link has the
+// relay's number for an address, not its name.
 std::string RelayedText(const Json& status, const std::string& relay) {
+  const bool only = List(status, "relays").size() == 1;
   double down_bps = 0, up_bps = 0;
   for (const Json& link : List(status, "links")) {
-    if (Text(link, "address") != "relay " + relay) continue;
+    if (Text(link, "path") != "relay") continue;
+    if (!only && Text(link, "address") != "relay " + relay) continue;
     down_bps += Number(link, "downBps");
     up_bps += Number(link, "upBps");
   }

@@ -82,11 +82,7 @@ void SchedulerConnection::Close() {
 void SchedulerConnection::DropClient() {
   greeted_ = welcomed_ = false;
   if (!client_) return;
-  const net::ControlStats stats = client_->stats();
-  past_.sent_wire_bytes += stats.sent_wire_bytes;
-  past_.received_wire_bytes += stats.received_wire_bytes;
-  past_.artefact_sent_bytes += stats.artefact_sent_bytes;
-  past_.artefact_received_bytes += stats.artefact_received_bytes;
+  past_ = stats();
   client_.reset();
 }
 

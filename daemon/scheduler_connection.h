@@ -24,7 +24,7 @@ struct SchedulerReport {
   std::vector<std::string> addresses;  // of the invite; empty: there is none
   std::string trouble;                 // why the last attempt failed; empty: none did
   double rtt_ms = 0;                   // from the last hello to its welcome; 0: not connected
-  double up_bps = 0, down_bps = 0;     // of the last file of a megabyte or more; 0: none yet
+  double up_bps = 0, down_bps = 0;     // of the last file of five megabytes or more; 0: none yet
 };
 
 // How long a peer waits before it tries again, after so many attempts that failed in a row before:

@@ -154,6 +154,7 @@ Status Zero3Step::OpenGroup(Group* group) {
   config.weight_codec = group->codecs.weights();
   config.gradient_codec = group->codecs.gradients();
   config.row = options_.bucket;
+  config.alike = !group->part->shared();  // stages have the same tensor's gradients in other sizes
   config.seed = member_->config.seed;
   config.epoch = member_->config.generation;
   const std::vector<double> shares(group->part->channel->size(), 1.0);

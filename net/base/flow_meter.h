@@ -14,8 +14,8 @@ namespace shoal::net {
 // Thread: one at a time.
 class FlowMeter {
  public:
-  // Bytes behind the first piece from which on there is a rate.
-  static constexpr std::uint64_t kBytesMin = std::uint64_t{1} << 20;
+  // Bytes behind the first piece from which on there is a rate: fewer are in buffers at once.
+  static constexpr std::uint64_t kBytesMin = std::uint64_t{4} << 20;
 
   // A piece of so many bytes is over; times never go back. Returns bits per second since the first
   // piece, which only begins the time; 0: too few to tell.

@@ -33,7 +33,7 @@ struct ControlStats {
   std::uint64_t received_wire_bytes = 0;
   std::uint64_t artefact_sent_bytes = 0;  // of these totals
   std::uint64_t artefact_received_bytes = 0;
-  // Of the last artefact of a megabyte or more, within our caps; 0: there was none yet.
+  // Of the last artefact of five megabytes or more, within our caps; 0: there was none yet.
   double fetch_bps = 0;
   double upload_bps = 0;
 };

@@ -39,10 +39,10 @@ constexpr StatusField kFields[] = {
     Number("scheduler.rttMs", kMilliseconds,
            "From this peer's greeting to the scheduler's, when it connected last; 0: it does not."),
     Number("scheduler.upBps", kBitsPerSecond,
-           "Rate of the last file of a megabyte or more to the scheduler; 0: none yet.")
+           "Rate of the last file of 5 MB or more to the scheduler; 0: none yet.")
         .Label("up"),
     Number("scheduler.downBps", kBitsPerSecond,
-           "Rate of the last file of a megabyte or more from the scheduler; 0: none yet.")
+           "Rate of the last file of 5 MB or more from the scheduler; 0: none yet.")
         .Label("down"),
 
     Object("swarm", "The run as the scheduler last told.").Label("run"),

@@ -9,19 +9,25 @@
 namespace shoal::collective {
 namespace {
 
-Status CheckSize(const char* what, double norm, double largest, double most) {
-  if (largest == 0 || norm <= most * largest) return Status::Ok();
-  char times[32];
-  std::snprintf(times, sizeof times, "%.2g", norm / largest);
-  return InvalidArgument("the norm of " + std::string(what) + " is at least " + times +
-                         " times that of the largest gradient here");
-}
+// 0 compares with nothing.
+bool Fits(double norm, double usual, double most) { return usual == 0 || norm <= most * usual; }
 
-Status NotFinite(const char* what) {
-  return InvalidArgument(std::string(what) + " has a value that is not finite");
+Status CheckNorm(const char* what, double norm, double usual, double most) {
+  if (!std::isfinite(norm)) {
+    return InvalidArgument(std::string(what) + " has a value that is not finite");
+  }
+  if (Fits(norm, usual, most)) return Status::Ok();
+  char times[32];
+  std::snprintf(times, sizeof times, "%.2g", norm / usual);
+  return InvalidArgument("the norm of " + std::string(what) + " is " + times +
+                         " times that of usual gradients here");
 }
 
 }  // namespace
+
+Status CheckContribution(double norm, double usual) {
+  return CheckNorm("its gradient", norm, usual, kContributionMost);
+}
 
 double HostNorm(std::span<const float> values) {
   return std::sqrt(compression::SumOfSquares(values.data(), values.size()));
@@ -34,34 +40,29 @@ double LargestNorm::Add(double norm) {
   return largest_.load();
 }
 
-Status LargestNorm::Compare(double norm) const {
-  return CheckSize("its gradient", norm, largest(), kContributionMost);
-}
-
 Result<double> ContributionCheck::Norm(std::span<const float> values) const {
   SHOAL_ASSIGN_OR_RETURN(const double squares, home_->SumOfSquares(values));
   return std::sqrt(squares);
 }
 
-Status ContributionCheck::CheckSize(const char* what, double norm, double most) const {
+Result<double> ContributionCheck::LargestFor(double norm, double most) const {
   const double known = norms_->largest();
-  if (known > 0 && norm <= most * known) return Status::Ok();
+  if (known > 0 && norm <= most * known) return known;
   std::call_once(once_, [this] { own_norm_ = Norm(own_->floats()); });
   SHOAL_RETURN_IF_ERROR(own_norm_.status());
-  return collective::CheckSize(what, norm, norms_->Add(*own_norm_), most);
-}
-
-Status ContributionCheck::Contribution(double before, double after, double factor) const {
-  if (!std::isfinite(before)) return Status::Ok();  // by another one
-  if (!std::isfinite(after)) return NotFinite("its gradient");
-  // By the triangle inequality it is at least that large.
-  return CheckSize("its gradient", std::abs(after - before) / factor, kContributionMost);
+  return norms_->Add(*own_norm_);
 }
 
 Status ContributionCheck::Answer(std::span<const float> sum) const {
   SHOAL_ASSIGN_OR_RETURN(const double norm, Norm(sum));
-  if (!std::isfinite(norm)) return NotFinite("its sum");
-  return CheckSize("its sum", norm, kAnswerMost);
+  SHOAL_ASSIGN_OR_RETURN(const double largest, LargestFor(norm, kAnswerMost));
+  return CheckNorm("its sum", norm, largest, kAnswerMost);
+}
+
+Result<bool> ContributionCheck::MayAdd(std::span<const float> errors) const {
+  SHOAL_ASSIGN_OR_RETURN(const double norm, Norm(errors));
+  SHOAL_ASSIGN_OR_RETURN(const double largest, LargestFor(norm, kErrorMost));
+  return Fits(norm, largest, kErrorMost);
 }
 
 }  // namespace shoal::collective

@@ -25,6 +25,13 @@ inline constexpr double kContributionMost = 1e5;
 // The same of a sum that an owner answers. It took what it adds up by its own norm, which may be a
 // thousand times this member's.
 inline constexpr double kAnswerMost = 1e3 * kContributionMost;
+// The same of what a member has not sent so far and adds to its own vector at a new place: more
+// came from others, by sums of which it coded little.
+inline constexpr double kErrorMost = 1e3;
+
+// What is wrong with a contribution of this norm, where one of `usual` is usual: invalid argument.
+// 0 compares with nothing.
+Status CheckContribution(double norm, double usual);
 
 // Of values on the host; finite if and only if all are.
 double HostNorm(std::span<const float> values);
@@ -35,8 +42,6 @@ class LargestNorm {
   // Returns the largest; one that is not finite does not count.
   double Add(double norm);
   double largest() const { return largest_.load(); }
-  // What is wrong with a contribution of this norm: invalid argument. 0 compares with nothing.
-  Status Compare(double norm) const;
 
  private:
   std::atomic<double> largest_{0};
@@ -51,17 +56,15 @@ class ContributionCheck {
 
   // Finite if and only if all values are.
   Result<double> Norm(std::span<const float> values) const;
-  // A contribution to a chunk took its sum's norm from `before` to `after`, `factor` times its own
-  // norm at most. Invalid argument says what is wrong with it. Vectors of zeros compare with
-  // nothing.
-  Status Contribution(double before, double after, double factor) const;
-  // The sum of a chunk, as its owner answers it.
+  // The largest norm of own vectors where it matters: if `norm` is not within `most` times those
+  // that are known, the own vector's counts, too. 0: all were zeros.
+  Result<double> LargestFor(double norm, double most) const;
+  // The sum of a chunk, as its owner answers it. Invalid argument says what is wrong with it.
   Status Answer(std::span<const float> sum) const;
+  // Whether a chunk of what was not sent so far may be added to the own vector.
+  Result<bool> MayAdd(std::span<const float> errors) const;
 
  private:
-  // Of a norm that is `norm` at least, `most` times the largest at most.
-  Status CheckSize(const char* what, double norm, double most) const;
-
   const std::shared_ptr<const Buffer> own_;
   const compression::ValueHome* const home_;
   const std::shared_ptr<LargestNorm> norms_;

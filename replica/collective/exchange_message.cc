@@ -78,4 +78,8 @@ Status CheckMessagePayload(std::span<const std::byte> message) {
   return DataLoss("the checksum of a chunk does not match its bytes");
 }
 
+bool OfMessage(const Status& error) {
+  return error.code() == StatusCode::kInvalidArgument || error.code() == StatusCode::kDataLoss;
+}
+
 }  // namespace shoal::collective

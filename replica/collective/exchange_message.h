@@ -52,6 +52,9 @@ Result<MessageHeader> ParseMessageHeader(std::span<const std::byte> message);
 // Error (data loss) if the payload is not what was sealed. `message` passed ParseMessageHeader.
 Status CheckMessagePayload(std::span<const std::byte> message);
 
+// Whether an error is about what a message says: else this member could not read it.
+bool OfMessage(const Status& error);
+
 }  // namespace shoal::collective
 
 #endif  // SHOAL_REPLICA_COLLECTIVE_EXCHANGE_MESSAGE_H_

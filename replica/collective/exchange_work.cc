@@ -1,6 +1,9 @@
 #include "replica/collective/exchange_work.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -97,53 +100,68 @@ Status TakeOwn(const RoundPlan& plan, std::span<const float> values, ValueRange 
   return plan.home().Update(VectorOp::kCopy, values.subspan(range.begin, range.size()), 1, out);
 }
 
-// Sums what the contributions to a chunk of the own shard decode to, in rank order. With a `check`,
-// each of the others' is looked at.
+// Sums what the contributions to a chunk of the own shard decode to, in rank order.
 Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
-            const ContributionCheck* check, std::span<float> sum) {
+            std::span<float> sum) {
   bool first = true;
-  double before = 0;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] == 0) continue;
-    const float factor = PartOf(plan, from);
     Status status = Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from],
-                         sum, factor, std::exchange(first, false));
-    if (status.ok() && check != nullptr) {
-      const Result<double> after = check->Norm(sum);
-      if (!after.ok()) return {after.status()};
-      if (from != plan.rank) {
-        status = check->Contribution(before, *after, factor).WithContext(MessageOf(from));
-      }
-      before = *after;
-    }
-    if (!status.ok()) {
-      const bool of_message = OfMessage(status);
-      return {std::move(status), {}, of_message ? from : plan.rank};
-    }
+                         sum, PartOf(plan, from), std::exchange(first, false));
+    if (status.ok()) continue;
+    const bool of_message = OfMessage(status);
+    return {std::move(status), {}, of_message ? from : plan.rank};
   }
   return {Status::Ok()};
 }
 
-// The same; contributions are looked at one by one only where their sum shows that it takes it.
+// The first other member whose contribution cannot be one; where the own vectors say nothing, by
+// the second largest of all. `values` is overwritten.
+Coded FindSpoilt(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
+                 double largest, std::span<float> values) {
+  std::vector<double> norms(contributions.size());
+  for (std::size_t from = 0; from < contributions.size(); ++from) {
+    if (plan.weights[from] == 0) continue;
+    Status status = Open(plan, Phase::kContribution, from, plan.rank, chunk, contributions[from],
+                         values, 1, true);
+    if (!status.ok()) return {std::move(status)};  // of the device: it was read before
+    const Result<double> norm = plan.check->Norm(values);
+    if (!norm.ok()) return {norm.status()};
+    norms[from] = *norm;
+  }
+  std::vector<double> sorted;
+  std::ranges::copy_if(norms, std::back_inserter(sorted),
+                       [](double n) { return std::isfinite(n); });
+  std::ranges::sort(sorted, std::greater());
+  const double usual = largest > 0 ? largest : sorted.size() > 1 ? sorted[1] : 0;
+  for (std::size_t from = 0; from < norms.size(); ++from) {
+    if (from == plan.rank) continue;
+    Status status = CheckContribution(norms[from], usual);
+    if (!status.ok()) return {status.WithContext(MessageOf(from)), {}, from};
+  }
+  return {Status::Ok()};
+}
+
+// The sum; contributions are looked at one by one only where it shows that it takes it.
 Coded CheckedSum(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
                  std::span<float> sum) {
-  Coded coded = AddUp(plan, chunk, contributions, nullptr, sum);
+  Coded coded = AddUp(plan, chunk, contributions, sum);
   if (!coded.status.ok() || plan.check == nullptr) return coded;
-  const Result<double> norm = plan.check->Norm(sum);
-  if (!norm.ok()) return {norm.status()};
   float least = 1;
   for (std::size_t from = 0; from < contributions.size(); ++from) {
     if (plan.weights[from] != 0) least = std::min(least, PartOf(plan, from));
   }
-  if (plan.check->Contribution(0, *norm, least).ok()) return coded;
-  return AddUp(plan, chunk, contributions, plan.check.get(), sum);
+  const Result<double> norm = plan.check->Norm(sum);
+  if (!norm.ok()) return {norm.status()};
+  const double most = *norm / least;
+  const Result<double> largest = plan.check->LargestFor(most, kContributionMost);
+  if (!largest.ok()) return {largest.status()};
+  if (most == 0 || (*largest > 0 && CheckContribution(most, *largest).ok())) return coded;
+  Coded spoilt = FindSpoilt(plan, chunk, contributions, *largest, sum);
+  return spoilt.status.ok() ? AddUp(plan, chunk, contributions, sum) : std::move(spoilt);
 }
 
 }  // namespace
-
-bool OfMessage(const Status& error) {
-  return error.code() == StatusCode::kInvalidArgument || error.code() == StatusCode::kDataLoss;
-}
 
 float OwnPart(const RoundPlan& plan) { return PartOf(plan, plan.rank); }
 
@@ -172,6 +190,16 @@ std::size_t MessageBytesMax(const RoundPlan& plan, const MessageHeader& header) 
   const ChunkCoder& coder =
       header.phase == Phase::kContribution ? *plan.contribution_coder : *plan.result_coder;
   return kMessageHeaderBytes + coder.BytesMax(header.values);
+}
+
+Result<std::span<const float>> ErrorsBefore(const RoundPlan& plan, const ErrorMemory* memory,
+                                            const MemoryPlace& place, ValueRange chunk,
+                                            Buffer* folded) {
+  SHOAL_ASSIGN_OR_RETURN(const std::span<const float> errors,
+                         WorkerError(plan.home(), memory, place, chunk, folded));
+  if (folded->empty() || plan.check == nullptr) return errors;
+  SHOAL_ASSIGN_OR_RETURN(const bool usual, plan.check->MayAdd(errors));
+  return usual ? errors : std::span<const float>();
 }
 
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,

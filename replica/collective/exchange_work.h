@@ -16,6 +16,7 @@
 
 #include "replica/collective/chunk_coder.h"
 #include "replica/collective/contribution_check.h"
+#include "replica/collective/error_memories.h"
 #include "replica/collective/exchange.h"
 #include "replica/collective/exchange_message.h"
 #include "replica/collective/shard_layout.h"
@@ -45,9 +46,6 @@ struct RoundPlan {
   }
 };
 
-// Whether an error is about what a message says: else this member could not read it.
-bool OfMessage(const Status& error);
-
 // That a contribution of this member counts in the result.
 float OwnPart(const RoundPlan& plan);
 
@@ -70,6 +68,11 @@ struct ChunkErrors {
   std::span<float> next;
 };
 
+// WorkerError of the round, but nothing where it is of another place and far larger than the own
+// vector may be (ContributionCheck::MayAdd).
+Result<std::span<const float>> ErrorsBefore(const RoundPlan& plan, const ErrorMemory* memory,
+                                            const MemoryPlace& place, ValueRange chunk,
+                                            Buffer* folded);
 // Own values (all of the vector) of one chunk, plus errors.before, to its owner.
 Coded EncodeContribution(const RoundPlan& plan, std::size_t owner, std::size_t chunk,
                          std::span<const float> values, ChunkErrors errors);

@@ -357,7 +357,7 @@ void DirectExchange::Encode() {
       const ValueRange chunk = round->plan.layout.chunk(id.owner, id.chunk);
       Buffer folded;
       const Result<std::span<const float>> before =
-          WorkerError(round->plan.home(), round->memory.get(), round->place, chunk, &folded);
+          ErrorsBefore(round->plan, round->memory.get(), round->place, chunk, &folded);
       if (!before.ok()) return Coded{before.status(), {}};
       return EncodeContribution(round->plan, id.owner, id.chunk, round->values->floats(),
                                 {*before, WorkerError(round->fresh.get(), chunk)});

@@ -99,6 +99,7 @@ UnitExchange::UnitExchange(const UnitExchangeConfig& config, std::vector<UnitPie
   for (const UnitPiece& piece : pieces_) {
     layouts_.emplace_back(piece.values, shares, config_.row, config_.chunk_values);
     own_norms_.push_back(std::make_shared<LargestNorm>());
+    usual_norms_.push_back(0);
   }
   channel_->SetReceiver([this](std::size_t from, std::uint64_t, Buffer message) {
     OnMessage(from, std::move(message));
@@ -233,7 +234,10 @@ void UnitExchange::SetStep(std::uint64_t step) {
   ending_ = end_sent_ = false;
   ended_.assign(size(), false);
   for (auto& chunks : coded_) chunks.clear();
-  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) CodeShard(piece);
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    usual_norms_[piece] = own_norms_[piece]->largest();
+    CodeShard(piece);
+  }
   // What belongs to a later step yet is held again.
   for (Held& held : std::exchange(held_, {})) {
     held_bytes_[held.from] -= held.message.size() + kHeldMessageBytes;
@@ -412,10 +416,10 @@ void UnitExchange::PushChunk(const UnitHeader& header, std::size_t to,
   if (to != rank()) ++ahead_;
   const ValueRange range = layouts_[header.piece].chunk(to, header.chunk);
   auto code = [coder = pieces_[header.piece].coded ? coders_.gradients : exact_, header, range,
-               norms = own_norms_[header.piece], key = KeyOf(header, rank(), to),
-               values = std::move(values)] {
+               norms = config_.alike ? own_norms_[header.piece] : nullptr,
+               key = KeyOf(header, rank(), to), values = std::move(values)] {
     const auto own = values->floats().subspan(range.begin, range.size());
-    norms->Add(HostNorm(own));
+    if (norms) norms->Add(HostNorm(own));
     return Seal(*coder, header, key, own);
   };
   scope_.Run(codec_, "gradients.code", std::move(code), [this, to, header](Coded coded) {
@@ -440,15 +444,18 @@ void UnitExchange::AddGradients(std::size_t from, const UnitHeader& header, Buff
               coder = pieces_[header.piece].coded ? coders_.gradients : exact_,
               range = layouts_[header.piece].chunk(rank(), header.chunk),
               key = KeyOf(header, from, rank()),
-              norms = from == rank() ? nullptr : own_norms_[header.piece],
+              usual = config_.alike && from != rank() ? usual_norms_[header.piece] : 0,
               message = std::make_shared<const Buffer>(std::move(message))]() -> Status {
     Buffer values(range.size() * sizeof(float));
     SHOAL_RETURN_IF_ERROR(coder->Decode(PayloadOf(*message), key, values.floats()));
-    if (norms) SHOAL_RETURN_IF_ERROR(norms->Compare(HostNorm(std::as_const(values).floats())));
+    if (usual > 0) {
+      const double norm = HostNorm(std::as_const(values).floats());
+      SHOAL_RETURN_IF_ERROR(CheckContribution(norm, usual));
+    }
     return owner->Add(header.piece, range.begin, std::as_const(values).floats());
   };
   scope_.Run(compute_, "gradients.add", std::move(add), [this, from, header](Status status) {
-    if (!status.ok()) return Fail(from, status);
+    if (!status.ok()) return Fail(OfMessage(status) ? from : rank(), status);
     --adding_;
     if (from != rank()) {
       UnitHeader taken = HeaderOf(UnitKind::kTaken);

@@ -11,8 +11,7 @@
 // come to wait at it, within limits.
 //
 // Gradients are coded with random numbers by (step, micro-batch, part, piece, chunk, members) and
-// added by UnitOwner, whose sums must not depend on the order. One far above all own ones of its
-// piece so far is its sender's fault (contribution_check.h). Thread: control; coding runs on
+// added by UnitOwner, whose sums must not depend on the order. Thread: control; coding runs on
 // `codec`, the owner's part on `compute`.
 
 #ifndef SHOAL_REPLICA_COLLECTIVE_UNITS_UNIT_EXCHANGE_H_
@@ -58,6 +57,9 @@ struct UnitExchangeConfig {
   std::size_t ahead_max = 32;
   // Of messages of one member that wait for the step they belong to, 256 more for each.
   std::size_t held_bytes_max = std::size_t{64} << 20;
+  // All push gradients by the same weights: one far above the own ones of earlier steps is its
+  // sender's fault (contribution_check.h).
+  bool alike = false;
   std::uint64_t seed = 0;   // of the run
   std::uint64_t epoch = 0;  // of the membership: the plan's generation
 };
@@ -172,7 +174,9 @@ class UnitExchange {
   const std::shared_ptr<UnitOwner> owner_;
   Handlers handlers_;
   std::vector<ShardLayout> layouts_;
-  std::vector<std::shared_ptr<LargestNorm>> own_norms_;  // of chunks of own gradients, by piece
+  // By piece: the largest of chunks of own gradients, and of those of the steps before.
+  std::vector<std::shared_ptr<LargestNorm>> own_norms_;
+  std::vector<double> usual_norms_;
 
   bool ready_ = false, failed_ = false;
   std::uint64_t step_ = 0;

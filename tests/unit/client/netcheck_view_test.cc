@@ -22,7 +22,7 @@ nlohmann::json Status() {
 "ownAddress":"192.168.1.5:5000","dialBack":"not reached","rttMs":12.5}],
 "links":[{"path":"relay","address":"relay relay.example.org:8783","upBps":8000000,"downBps":0},
 {"path":"lan","address":"192.168.1.9:5000","upBps":1000000000,"downBps":1000000},
-{"path":"relay","address":"relay relay.example.org:8783","upBps":7000000,"downBps":0}],
+{"path":"relay","address":"relay 203.0.113.5:8783","upBps":7000000,"downBps":0}],
 "pacing":{"lineBps":18000000},"limits":{"upBps":20000000}})");
 }
 

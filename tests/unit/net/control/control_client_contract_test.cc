@@ -276,10 +276,10 @@ TEST_P(GrpcControlClient, LargeTransfersTellTheRate) {
     });
     ASSERT_TRUE(Wait([&] { return !fetched.done.empty() && !uploaded.done.empty(); }));
   };
-  fetch_and_upload(700'000);
+  fetch_and_upload(3'000'000);
   EXPECT_EQ(client_->stats().fetch_bps, 0);
   EXPECT_EQ(client_->stats().upload_bps, 0);
-  fetch_and_upload(kManyBytes);
+  fetch_and_upload(6'000'000);
   EXPECT_GT(client_->stats().fetch_bps, 1e6);
   EXPECT_GT(client_->stats().upload_bps, 1e6);
 }

@@ -122,6 +122,109 @@ TEST(ExchangeForeignTest, AGradientOnADeviceFarAboveTheOwnOneIsBlamedOnItsSender
       << "the owner of the last shard";
 }
 
+// Where the own vector says nothing, others' do.
+TEST(ExchangeForeignTest, AnOwnerOfZerosComparesOthersGradients) {
+  const auto blamed_for = [](float factor, bool others_have_any) {
+    ExchangeGroup group(4, 8, Config("raw:dtype=fp32"));
+    std::vector<Values> values = group.RandomOfAll(640);
+    Times(factor)(&values[1]);
+    std::ranges::fill(values[0], 0.0F);
+    if (!others_have_any) std::ranges::fill(values[2], 0.0F), std::ranges::fill(values[3], 0.0F);
+    ExchangeRequest request{kRound, 0, {1, 1, 1, 1}, Combine::kSum, nullptr};
+    request.alike = true;
+    group.Round(request, values);
+    Pairs pairs;
+    for (const auto& blame : group.links_->blamed) pairs.emplace_back(blame.by, blame.of);
+    std::ranges::sort(pairs);
+    return pairs;
+  };
+  EXPECT_EQ(blamed_for(1e30F, true), (Pairs{{0, 1}, {2, 1}, {3, 1}})) << "and not member 0";
+  EXPECT_EQ(blamed_for(1e3F, true), Pairs());
+  EXPECT_EQ(blamed_for(1e30F, false), Pairs()) << "there is nothing to compare it with";
+}
+
+// What is usual is looked at again where it matters, and once it was, that of zeros is none.
+TEST(ExchangeForeignTest, GradientsMayGrowAndVanishTogether) {
+  ExchangeGroup group(3, 9, Config("raw:dtype=fp32"));
+  std::uint64_t round = kRound;
+  for (const float factor : {1.0F, 1e9F, 1e-9F, 1.0F}) {
+    std::vector<Values> values = group.RandomOfAll(450);
+    for (Values& of_member : values) Times(factor)(&of_member);
+    if (factor < 1) std::ranges::fill(values[2], 0.0F);
+    ExchangeRequest request{++round, 0, {1, 1, 1}, Combine::kSum, nullptr};
+    request.alike = true;
+    group.Round(request, values);
+    group.Agreed();
+    group.Commit();
+  }
+  EXPECT_TRUE(group.links_->blamed.empty());
+}
+
+// What owners could not send of sums waits with them. Of one that another made large, they would
+// add it to their own gradients once shards move.
+TEST(ExchangeForeignTest, WhatAnotherLeftInAMemoryIsNotItsOwnersFault) {
+  ExchangeConfig config = Config("direct:bits=8,bucket=16");
+  config.result_codec = "topk:ratio=0.02,bits=8";
+  config.error_feedback = true;
+  ExchangeGroup group(3, 10, config);
+  const auto round_of = [&](std::uint64_t number, std::uint64_t weight, float factor) {
+    std::vector<Values> values = group.RandomOfAll(1500);
+    Times(factor)(values.data());
+    ExchangeRequest request{kRound + number, 0, {weight, 1, 1}, Combine::kSum, nullptr};
+    request.alike = true;
+    group.Round(request, values);
+    group.Agreed();
+    group.Commit();
+  };
+  for (std::uint64_t number = 1; number <= 8; ++number) round_of(number, 1, 3e5F);
+  EXPECT_TRUE(group.links_->blamed.empty()) << "just within what a gradient may be";
+  for (std::uint64_t number = 9; number <= 12; ++number) round_of(number, 0, 1);
+  EXPECT_TRUE(group.links_->blamed.empty());
+}
+
+// A member's own device names nobody.
+TEST(ExchangeForeignTest, ANormThatADeviceDoesNotGiveIsNobodysFault) {
+  class Failing final : public compression::ValueHome {
+   public:
+    bool on_host() const override { return true; }
+    Result<compression::HomeCodec> NewCodec(std::string_view spec,
+                                            std::uint32_t hidden) const override {
+      return host_.NewCodec(spec, hidden);
+    }
+    Result<Buffer> Allocate(std::size_t count) const override { return host_.Allocate(count); }
+    Result<bool> AllWithin(std::span<const float> values, float most) const override {
+      return host_.AllWithin(values, most);
+    }
+    Result<double> SumOfSquares(std::span<const float> values) const override {
+      if (calls_++ >= works) return Internal("the device is lost");
+      return host_.SumOfSquares(values);
+    }
+    Status Zero(std::span<float> values) const override { return host_.Zero(values); }
+    Status Update(compression::VectorOp op, std::span<const float> from, float factor,
+                  std::span<float> to) const override {
+      return host_.Update(op, from, factor, to);
+    }
+    Status CopyToHost(std::span<const float> from, std::span<std::byte> to) const override {
+      return host_.CopyToHost(from, to);
+    }
+    Status CopyFromHost(std::span<const std::byte> from, std::span<float> to) const override {
+      return host_.CopyFromHost(from, to);
+    }
+    std::size_t works = 0;
+
+   private:
+    const compression::ValueHome& host_ = *compression::HostValues();
+    mutable std::size_t calls_ = 0;
+  };
+  for (std::size_t works = 0; works < 6; ++works) {
+    const auto home = std::make_shared<Failing>();
+    home->works = works;
+    ExchangeConfig config = Config("raw:dtype=fp32");
+    config.home = home;
+    EXPECT_EQ(BlamedFor(Times(1), config), Pairs()) << works;
+  }
+}
+
 // Who blames whom where member 1 answers `factor` times the sum of its shard.
 Pairs BlamedForAnswers(float factor, const ExchangeConfig& config, bool alike = true) {
   ExchangeGroup group(3, 7, config);

@@ -1,0 +1,48 @@
+// Sums of gradients in a member's own shards.
+
+#include "replica/units/unit_shards.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace shoal::replica {
+namespace {
+
+UnitShards NewShards(std::size_t values) {
+  return {{{0, false, MakeParameterGroup({{"w", 0, values, {values}}}, nullptr, 1)}},
+          {{0, values}}};
+}
+
+Status Add(UnitShards* shards, float value) { return shards->Add(0, 0, std::vector{value, value}); }
+
+TEST(UnitShards, SumsDoNotDependOnTheOrder) {
+  UnitShards up = NewShards(2), down = NewShards(2);
+  const float values[] = {1e6F, 3e-7F, -1e6F, 0.1F};
+  for (const float value : values) ASSERT_TRUE(Add(&up, value).ok());
+  for (std::size_t i = std::size(values); i-- > 0;) ASSERT_TRUE(Add(&down, values[i]).ok());
+  EXPECT_EQ(up.SquaredNorm(), down.SquaredNorm());
+  EXPECT_NEAR(up.SquaredNorm(), 2 * 0.01, 1e-6);
+}
+
+TEST(UnitShards, WhatIsTooLargeByItselfIsTheSendersFault) {
+  for (const float value :
+       {2 * kAddendMost, -2 * kAddendMost, NAN, std::numeric_limits<float>::infinity()}) {
+    UnitShards shards = NewShards(2);
+    EXPECT_EQ(Add(&shards, value).code(), StatusCode::kInvalidArgument) << value;
+  }
+}
+
+// The last one to come has no more part in it than others.
+TEST(UnitShards, ASumThatBecomesTooLargeIsNobodysFault) {
+  for (const float sign : {1.0F, -1.0F}) {
+    UnitShards shards = NewShards(2);
+    Status status;
+    for (int i = 0; i < 4 && status.ok(); ++i) status = Add(&shards, sign * 0.75F * kAddendMost);
+    EXPECT_EQ(status.code(), StatusCode::kOutOfRange) << status.ToString();
+  }
+}
+
+}  // namespace
+}  // namespace shoal::replica
