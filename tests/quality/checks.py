@@ -227,8 +227,7 @@ def checks(results):
                   _worst(results.excess(EIGHT, "direct fw3 bw6").values(), True), 15, True)]
     out += _low_rank(results)
     for setup, words, bits_of, most in FEWEST_BITS:
-        tried = setup in (FOUR, EIGHT) or any(
-            where == setup and name.startswith("klt, dithered") for where, name in results.runs)
+        tried = any(where == setup for where, _ in results.runs)
         found = _frontier(results, setup, bits_of) if tried else None
         name = f" ({found[1]})" if found else ""
         out.append(Check(f"{setup}: fewest bits within 1 %, {words}{name}",

@@ -183,11 +183,16 @@ def one_m(setup, seeds=(1,), name="gradients without m", **more):
     return Row(setup, name, *ONE_M, seeds, first_visit=FIRST_VISIT, **more)
 
 
-# The defaults with other steps.
-def m_of_gradients(setup, forward, backward):
-    return Row(setup, f"m of gradients, dithered {forward} | {backward}",
-               DEFAULTS[0].replace("step=0.55", f"step={forward}"),
-               DEFAULTS[1].replace("step=0.36", f"step={backward}"), first_visit=FIRST_VISIT)
+# The defaults with other steps, of first visits, too.
+def m_of_gradients(setup, forward, backward, first=(0.1, 0.4)):
+    name = f"m of gradients, dithered {forward} | {backward}"
+    if first != (0.1, 0.4):
+        name += f", first {first[0]} | {first[1]}"
+    first_visit = FIRST_VISIT.replace("0.1", str(first[0]))
+    return Row(setup, name,
+               f"aqsgd:delta=dithered:step={forward}/klt=64/channels=on,first_visit={first_visit}",
+               f"aqsgd:delta=dithered:step={backward}/channels=on/of=values,"
+               f"first_visit=dithered:step={first[1]}/klt=64/channels=on", first_visit=first_visit)
 
 
 def shaped_setups(setup):
@@ -200,13 +205,14 @@ def defaults(setup, seeds=(1,), name="defaults of a run", **more):
 
 
 # The defaults with all steps so many times as large.
-def larger_steps(setup, times):
+def larger_steps(setup, times, name="", **more):
     first, *steps = (f"{times * step:g}" for step in (0.1, 0.55, 0.36, 0.4))
     first_visit = f"dithered:step={first}/klt=64/channels=on"
-    return Row(setup, f"{times} times as large steps",
+    return Row(setup, name or f"{times} times as large steps",
                f"aqsgd:delta=dithered:step={steps[0]}/klt=64/channels=on,first_visit={first_visit}",
                f"aqsgd:delta=dithered:step={steps[1]}/channels=on/of=values,"
-               f"first_visit=dithered:step={steps[2]}/klt=64/channels=on", first_visit=first_visit)
+               f"first_visit=dithered:step={steps[2]}/klt=64/channels=on", first_visit=first_visit,
+               **more)
 
 
 # The same values as they are, with the steps that as many bits pay.
@@ -225,25 +231,6 @@ ALIKE = ("aqsgd+rans:bits=3,first_visit=direct+rans:bits=6", "dithered:step=0.5"
 
 def alike(setup):
     return Row(setup, "3 bits+rans | dithered 0.5", *ALIKE, first_visit="direct+rans:bits=6")
-
-
-# More than twice as fast as the defaults, but the quiet channels of loud tokens are coarse.
-STEPS = ("aqsgd+zstd:bits=4,step=0.75,channels=on,first_visit=direct+zstd:bits=6/channels=on",
-         "dithered:step=0.53,channels=on")
-
-
-def steps(setup):
-    return Row(setup, "rms steps+zstd, channels", *STEPS,
-               first_visit="direct+zstd:bits=6/channels=on")
-
-
-# The fewest bits, from the first step on; with scales per channel where some stand out.
-def fewest(setup, forward, backward, channels=False):
-    more = "/channels=on" if channels else ""
-    first = f"dithered:step=0.25/klt=64{more}"
-    return Row(setup, f"klt, dithered {forward} | {backward}" + (", channels" if channels else ""),
-               f"aqsgd:delta=dithered:step={forward}/klt=64{more},first_visit={first}",
-               f"dithered:step={backward},klt=64" + more.replace("/", ","), first_visit=first)
 
 
 # Changes as few directions alone.
@@ -408,16 +395,16 @@ REPLICA = [
 SHAPED_ROWS = [
     row
     for setup in (*shaped_setups(FOUR), *shaped_setups(EIGHT))
-    for row in (fp32(setup), defaults(setup), one_m(setup), unturned(setup), alike(setup),
-                steps(setup))
-]
+    for row in (fp32(setup), defaults(setup), one_m(setup))
+] + [row
+     for setup in (FOUR, EIGHT)
+     for row in (unturned(f"{setup}, plain"), unturned(f"{setup}, both"), alike(f"{setup}, both"))]
 
 FEWEST_ROWS = [
-    fewest(EIGHT, 1.0, 0.7),
-    fewest("4 stages, plain", 1.5, 1.0),
-    *(fewest(f"4 stages, {shape}", 1.25, 0.85, channels=True) for shape in SHAPED),
-    fewest("8 stages, plain", 1.0, 0.7),
-    *(fewest(f"8 stages, {shape}", 0.85, 0.6, channels=True) for shape in SHAPED),
+    m_of_gradients("4 stages, plain", 1.1, 0.72),
+    m_of_gradients("4 stages, outliers", 1.14, 0.74),
+    m_of_gradients("4 stages, sinks", 1.1, 0.72),
+    m_of_gradients("4 stages, both", 1.13, 0.73, first=(0.07, 0.28)),
     *(m_of_gradients(setup, 0.65, 0.4) for setup in shaped_setups(EIGHT)[:-1]),
     m_of_gradients("8 stages, both", 0.58, 0.39),
 ]
@@ -449,8 +436,13 @@ LARGE_ROWS = [
     direct(LARGE_SCRATCH, 2, 3),
 ]
 
-LARGE_STEPS_ROWS = [fp32(LARGE_STEPS), defaults(LARGE_STEPS),
-                    *(larger_steps(LARGE_STEPS, times) for times in (2, 4))]
+LARGE_STEPS_ROWS = [
+    fp32(LARGE_STEPS),
+    defaults(LARGE_STEPS),
+    *(larger_steps(LARGE_STEPS, times) for times in (2, 4)),
+    defaults(LARGE_STEPS, name="defaults of a run, 8 stages", more={"stages": 8}),
+    larger_steps(LARGE_STEPS, 2, name="2 times as large steps, 8 stages", more={"stages": 8}),
+]
 
 # Compressed between stages and between pipelines. The optimizers differ as well: each is shown
 # beside itself with fp32 between stages.
