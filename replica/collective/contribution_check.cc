@@ -62,7 +62,7 @@ Status ContributionCheck::Answer(std::span<const float> sum) const {
 Result<bool> ContributionCheck::MayAdd(std::span<const float> errors) const {
   SHOAL_ASSIGN_OR_RETURN(const double norm, Norm(errors));
   SHOAL_ASSIGN_OR_RETURN(const double largest, LargestFor(norm, kErrorMost));
-  return Fits(norm, largest, kErrorMost);
+  return norm == 0 || (largest > 0 && norm <= kErrorMost * largest);
 }
 
 }  // namespace shoal::collective

@@ -61,7 +61,7 @@ class ContributionCheck {
   Result<double> LargestFor(double norm, double most) const;
   // The sum of a chunk, as its owner answers it. Invalid argument says what is wrong with it.
   Status Answer(std::span<const float> sum) const;
-  // Whether a chunk of what was not sent so far may be added to the own vector.
+  // Whether a chunk of what was not sent so far may be added to the own vector, which is not zeros.
   Result<bool> MayAdd(std::span<const float> errors) const;
 
  private:

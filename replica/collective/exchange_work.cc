@@ -116,7 +116,7 @@ Coded AddUp(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> co
 }
 
 // The first other member whose contribution cannot be one; where the own vectors say nothing, by
-// the second largest of all. `values` is overwritten.
+// the second largest of three or more. `values` is overwritten.
 Coded FindSpoilt(const RoundPlan& plan, std::size_t chunk, std::span<const Buffer> contributions,
                  double largest, std::span<float> values) {
   std::vector<double> norms(contributions.size());
@@ -133,7 +133,8 @@ Coded FindSpoilt(const RoundPlan& plan, std::size_t chunk, std::span<const Buffe
   std::ranges::copy_if(norms, std::back_inserter(sorted),
                        [](double n) { return std::isfinite(n); });
   std::ranges::sort(sorted, std::greater());
-  const double usual = largest > 0 ? largest : sorted.size() > 1 ? sorted[1] : 0;
+  const double others = sorted.size() > 2 && sorted[2] > 0 ? sorted[1] : 0;
+  const double usual = largest > 0 ? largest : others;
   for (std::size_t from = 0; from < norms.size(); ++from) {
     if (from == plan.rank) continue;
     Status status = CheckContribution(norms[from], usual);

@@ -79,13 +79,11 @@ Status UnitShards::Add(std::size_t piece, std::size_t first, std::span<const flo
   std::int64_t* const sums = pieces_[piece].sums.data() + (first - pieces_[piece].first);
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     // Also refuses what is not a number.
-    if (!(std::abs(gradients[i]) <= kAddendMost)) {
+    const bool fits = std::abs(gradients[i]) <= kAddendMost;
+    if (!fits || __builtin_add_overflow(
+                     sums[i], std::llrint(static_cast<double>(gradients[i]) / kUnit), &sums[i])) {
       return InvalidArgument(
           "gradients are not finite or too large to be added up; lower learning_rate in run.toml");
-    }
-    const long long units = std::llrint(static_cast<double>(gradients[i]) / kUnit);
-    if (__builtin_add_overflow(sums[i], units, &sums[i])) {  // whoever sent the most of it
-      return OutOfRange("the sum of gradients is too large; lower learning_rate in run.toml");
     }
   }
   return Status::Ok();

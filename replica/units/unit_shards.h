@@ -44,8 +44,7 @@ class UnitShards final : public collective::UnitOwner {
   Status Load(model::StageModel* model);
   Status Read(collective::UnitVector which, std::size_t piece, std::size_t first,
               std::span<float> values) override;
-  // Invalid argument: one is not finite or too large for a sum; out of range: the sum is. After an
-  // error it holds some of them.
+  // Refuses what is not finite or too large for a sum.
   Status Add(std::size_t piece, std::size_t first, std::span<const float> gradients) override;
   // Of the sums.
   double SquaredNorm() const;

@@ -455,7 +455,7 @@ void UnitExchange::AddGradients(std::size_t from, const UnitHeader& header, Buff
     return owner->Add(header.piece, range.begin, std::as_const(values).floats());
   };
   scope_.Run(compute_, "gradients.add", std::move(add), [this, from, header](Status status) {
-    if (!status.ok()) return Fail(OfMessage(status) ? from : rank(), status);
+    if (!status.ok()) return Fail(from, status);
     --adding_;
     if (from != rank()) {
       UnitHeader taken = HeaderOf(UnitKind::kTaken);

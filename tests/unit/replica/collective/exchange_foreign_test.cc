@@ -141,6 +141,9 @@ TEST(ExchangeForeignTest, AnOwnerOfZerosComparesOthersGradients) {
   EXPECT_EQ(blamed_for(1e30F, true), (Pairs{{0, 1}, {2, 1}, {3, 1}})) << "and not member 0";
   EXPECT_EQ(blamed_for(1e3F, true), Pairs());
   EXPECT_EQ(blamed_for(1e30F, false), Pairs()) << "there is nothing to compare it with";
+  for (const auto& [by, of] : blamed_for(1e-20F, true)) {
+    EXPECT_EQ(by, 1U) << "one that is tiny makes no other large but to itself, not " << of;
+  }
 }
 
 // What is usual is looked at again where it matters, and once it was, that of zeros is none.
@@ -196,7 +199,7 @@ TEST(ExchangeForeignTest, ANormThatADeviceDoesNotGiveIsNobodysFault) {
       return host_.AllWithin(values, most);
     }
     Result<double> SumOfSquares(std::span<const float> values) const override {
-      if (calls_++ >= works) return Internal("the device is lost");
+      if (calls++ >= works) return Internal("the device is lost");
       return host_.SumOfSquares(values);
     }
     Status Zero(std::span<float> values) const override { return host_.Zero(values); }
@@ -211,17 +214,21 @@ TEST(ExchangeForeignTest, ANormThatADeviceDoesNotGiveIsNobodysFault) {
       return host_.CopyFromHost(from, to);
     }
     std::size_t works = 0;
+    mutable std::size_t calls = 0;
 
    private:
     const compression::ValueHome& host_ = *compression::HostValues();
-    mutable std::size_t calls_ = 0;
   };
-  for (std::size_t works = 0; works < 6; ++works) {
+  for (std::size_t works = 0; works < 9; ++works) {
     const auto home = std::make_shared<Failing>();
     home->works = works;
     ExchangeConfig config = Config("raw:dtype=fp32");
     config.home = home;
     EXPECT_EQ(BlamedFor(Times(1), config), Pairs()) << works;
+    home->calls = 0;
+    for (const auto& [by, of] : BlamedFor(Times(1e6F), config)) {
+      EXPECT_EQ(of, 1U) << works << ": the norms of " << by << " came before";
+    }
   }
 }
 
