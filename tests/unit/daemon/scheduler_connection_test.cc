@@ -97,7 +97,11 @@ class SchedulerConnectionTest : public testing::Test {
         received_.push_back(std::move(message));
       };
       handlers.on_disconnect = [this](ConnectionId, const Status&) { ++disconnects_; };
-      handlers.may_fetch = [](PeerId) { return false; };
+      handlers.may_fetch = [](PeerId) { return true; };
+      handlers.read_artefact = [](const std::string&, std::uint64_t offset, std::size_t size) {
+        constexpr std::uint64_t kBytes = 6'000'000;
+        return Result(std::string(std::min<std::uint64_t>(size, kBytes - offset), 'x'));
+      };
       net::ControlServerOptions options;
       options.listen = "127.0.0.1:" + std::to_string(port);
       options.identity = scheduler_;
@@ -246,6 +250,27 @@ TEST_F(SchedulerConnectionTest, ComesBackAfterARestartOfTheScheduler) {
     EXPECT_GT(connection_->stats().sent_wire_bytes, sent);
     EXPECT_TRUE(std::is_sorted(owner_.pauses.begin(), owner_.pauses.end()));
   });
+}
+
+TEST_F(SchedulerConnectionTest, TheRateOfFilesOutlivesTheConnection) {
+  StartServer(0);
+  Open();
+  ASSERT_TRUE(Wait([this] { return owner_.welcomes.size() == 1; }));
+  std::optional<Status> fetched;
+  On([&] {
+    EXPECT_EQ(connection_->report().down_bps, 0);
+    connection_->client()->Fetch(
+        std::string(32, 'a'), 0, [](const std::string&) { return Status::Ok(); },
+        [&](Status status) { fetched = std::move(status); });
+  });
+  ASSERT_TRUE(Wait([&] { return fetched.has_value(); }));
+  EXPECT_TRUE(fetched->ok()) << fetched->ToString();
+  On([this] {
+    EXPECT_GT(connection_->report().down_bps, 0);
+    server_.reset();
+  });
+  ASSERT_TRUE(Wait([this] { return !owner_.losses.empty(); }));
+  On([this] { EXPECT_GT(connection_->report().down_bps, 0); });
 }
 
 TEST(RetryAfter, OftenAtFirstThenSeldom) {
