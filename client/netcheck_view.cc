@@ -179,8 +179,9 @@ Result<std::string> NetcheckView(const std::string& status_json) {
       {"from outside", !outside.asked    ? "not tried"
                        : outside.reached ? "a relay reached this peer's port"
                                          : "no relay reached this peer's port"}};
-  for (const Json& relay : List(status, "relays"))
+  for (const Json& relay : List(status, "relays")) {
     rows.push_back({"relay", RelayText(status, relay)});
+  }
   rows.push_back({"scheduler", SchedulerText(At(status, "scheduler"))});
   rows.push_back({"line", LineText(status)});
   rows.push_back({"links", LinksText(status)});

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "compression/api/codec.h"
 #include "compression/api/sample_layout.h"
@@ -71,6 +72,9 @@ struct DeviceContext {
 // Sends the samples of a job, clears their extremes, and fetches them.
 Status SendSamples(const DeviceContext& context, std::span<const DeviceSample> samples);
 void FetchExtremes(const DeviceContext& context, std::span<Extremes> extremes);
+
+// The sums of squares of all tokens that were sent last, in order. Uses kScalesSlot.
+Result<std::vector<double>> TokenEnergies(const DeviceContext& context);
 
 // A job over the samples that were sent last.
 template <typename Job>

@@ -102,24 +102,13 @@ class DeviceValues final : public ValueHome {
   // Of whole rows.
   static Status AddSquares(const Borrowed<CopyLane>& lane, std::span<const float> values,
                            std::size_t row, double* sum) {
-    std::vector<double> energies(values.size() / row);
-    const SampleShape shape{static_cast<std::uint32_t>(energies.size()),
+    const SampleShape shape{static_cast<std::uint32_t>(values.size() / row),
                             static_cast<std::uint32_t>(row)};
     const DeviceContext context{&lane->queue(), &lane->scratch(), shape, {}, 1, {}};
     DeviceSample sample;
     sample.x = values.data();
     SHOAL_RETURN_IF_ERROR(SendSamples(context, {&sample, 1}));
-    const std::size_t bytes = energies.size() * sizeof(double);
-    SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kScalesSlot, bytes));
-    EnergyJob job;
-    job.hidden = shape.hidden;
-    job.tokens = shape.tokens;
-    job.count = 1;
-    job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
-    job.energies = reinterpret_cast<double*>(at);
-    context.queue->Run(job);
-    context.queue->ToHost(energies.data(), at, bytes);
-    SHOAL_RETURN_IF_ERROR(context.queue->Wait());
+    SHOAL_ASSIGN_OR_RETURN(const std::vector<double> energies, TokenEnergies(context));
     *sum = std::accumulate(energies.begin(), energies.end(), *sum);
     return Status::Ok();
   }

@@ -39,10 +39,9 @@ changes between epochs.
 **GPT-2 of 34 M.** 8 blocks of hidden 512, 8 heads, ids of GPT-2's BPE with its first 7,936 merges.
 The base learns WikiText-2 alone (1,000 steps, 6e-4), rows fine-tune it on 320 windows for 4 epochs
 (1e-4), from scratch at 6e-4. With pipelines, `qadam` takes other steps than
-AdamW: its rows belong beside each other. *Of 163 M*: GPT-2's
-own 12 blocks, hidden 768 and vocabulary, the head apart. At hidden 128 changes of rank 16 lose
-3.3 %, at 512 0.9 %: the rank needed grows slower than the size. *m of gradients* has a base of its
-own.
+AdamW: its rows belong beside each other. *Of 163 M*: GPT-2's own 12 blocks, hidden 768 and
+vocabulary, the head apart. At hidden 128 changes of rank 16 lose 3.3 %, at 512 0.9 %: the rank
+needed grows slower than the size. *m of gradients* has a base of its own.
 
 **Columns.** *train*: mean loss of the last epoch above fp32, codecs on, in percent. *held out*:
 the same of 128 windows after the last epoch, activations not compressed; limits judge it after the

@@ -183,16 +183,27 @@ def one_m(setup, seeds=(1,), name="gradients without m", **more):
     return Row(setup, name, *ONE_M, seeds, first_visit=FIRST_VISIT, **more)
 
 
-# The defaults with other steps, of first visits, too.
-def m_of_gradients(setup, forward, backward, first=(0.1, 0.4)):
-    name = f"m of gradients, dithered {forward} | {backward}"
-    if first != (0.1, 0.4):
-        name += f", first {first[0]} | {first[1]}"
-    first_visit = FIRST_VISIT.replace("0.1", str(first[0]))
+# The defaults with other steps: of changes, and of first visits.
+def other_steps(setup, name, forward, backward, first, **more):
+    turned = "klt=64/channels=on"
+    first_visit = f"dithered:step={first[0]:g}/{turned}"
     return Row(setup, name,
-               f"aqsgd:delta=dithered:step={forward}/klt=64/channels=on,first_visit={first_visit}",
-               f"aqsgd:delta=dithered:step={backward}/channels=on/of=values,"
-               f"first_visit=dithered:step={first[1]}/klt=64/channels=on", first_visit=first_visit)
+               f"aqsgd:delta=dithered:step={forward:g}/{turned},first_visit={first_visit}",
+               f"aqsgd:delta=dithered:step={backward:g}/channels=on/of=values,"
+               f"first_visit=dithered:step={first[1]:g}/{turned}",
+               first_visit=first_visit, **more)
+
+
+def m_of_gradients(setup, forward, backward, first=None):
+    name = f"m of gradients, dithered {forward} | {backward}"
+    if first:
+        name += f", first {first[0]} | {first[1]}"
+    return other_steps(setup, name, forward, backward, first or (0.1, 0.4))
+
+
+def larger_steps(setup, times, name="", **more):
+    return other_steps(setup, name or f"{times} times as large steps", times * 0.55, times * 0.36,
+                       (times * 0.1, times * 0.4), **more)
 
 
 def shaped_setups(setup):
@@ -202,17 +213,6 @@ def shaped_setups(setup):
 
 def defaults(setup, seeds=(1,), name="defaults of a run", **more):
     return Row(setup, name, *DEFAULTS, seeds, first_visit=FIRST_VISIT, **more)
-
-
-# The defaults with all steps so many times as large.
-def larger_steps(setup, times, name="", **more):
-    first, *steps = (f"{times * step:g}" for step in (0.1, 0.55, 0.36, 0.4))
-    first_visit = f"dithered:step={first}/klt=64/channels=on"
-    return Row(setup, name or f"{times} times as large steps",
-               f"aqsgd:delta=dithered:step={steps[0]}/klt=64/channels=on,first_visit={first_visit}",
-               f"aqsgd:delta=dithered:step={steps[1]}/channels=on/of=values,"
-               f"first_visit=dithered:step={steps[2]}/klt=64/channels=on", first_visit=first_visit,
-               **more)
 
 
 # The same values as they are, with the steps that as many bits pay.
@@ -398,7 +398,8 @@ SHAPED_ROWS = [
     for row in (fp32(setup), defaults(setup), one_m(setup))
 ] + [row
      for setup in (FOUR, EIGHT)
-     for row in (unturned(f"{setup}, plain"), unturned(f"{setup}, both"), alike(f"{setup}, both"))]
+     for row in (unturned(f"{setup}, plain"), unturned(f"{setup}, both"),
+                 alike(f"{setup}, outliers"), alike(f"{setup}, both"))]
 
 FEWEST_ROWS = [
     m_of_gradients("4 stages, plain", 1.1, 0.72),

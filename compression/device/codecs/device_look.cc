@@ -10,22 +10,6 @@ constexpr std::string_view kLookedSlot = "looked";
 
 }  // namespace
 
-Result<std::vector<double>> TokenEnergies(const DeviceContext& context) {
-  std::vector<double> energies(context.samples * context.shape.tokens);
-  const std::size_t bytes = energies.size() * sizeof(double);
-  SHOAL_ASSIGN_OR_RETURN(std::byte* const at, context.scratch->Reserve(kScalesSlot, bytes));
-  EnergyJob job;
-  job.hidden = context.shape.hidden;
-  job.tokens = context.shape.tokens;
-  job.count = static_cast<std::uint32_t>(context.samples);
-  job.samples = reinterpret_cast<const DeviceSample*>(context.scratch->Get(kSamplesSlot));
-  job.energies = reinterpret_cast<double*>(at);
-  context.queue->Run(job);
-  context.queue->ToHost(energies.data(), at, bytes);
-  SHOAL_RETURN_IF_ERROR(context.queue->Wait());
-  return energies;
-}
-
 Status SendFollowed(const DeviceContext& context) {
   std::vector<DeviceSample> samples(context.followed.size());
   for (std::size_t i = 0; i < samples.size(); ++i) {

@@ -1,5 +1,5 @@
-// What encoders look at of the tokens that were sent last (SendSamples): their energies, and values
-// of a few of them. Internal to compression/. Thread: any, one call at a time.
+// What encoders look at of the tokens that were sent last (SendSamples) beside their energies:
+// values of a few of them. Internal to compression/. Thread: any, one call at a time.
 
 #ifndef SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_LOOK_H_
 #define SHOAL_COMPRESSION_DEVICE_CODECS_DEVICE_LOOK_H_
@@ -11,9 +11,6 @@
 #include "compression/device/device_section.h"
 
 namespace shoal::compression {
-
-// The sums of squares of all tokens of the section, in order. Uses kScalesSlot.
-Result<std::vector<double>> TokenEnergies(const DeviceContext& context);
 
 // Sends the values that changes lead to as the samples of the next job.
 Status SendFollowed(const DeviceContext& context);
