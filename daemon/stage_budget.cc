@@ -36,8 +36,9 @@ Result<StageBudget> BudgetOf(const pipeline::RunnerConfig& config,
                              const control::v1::RunConfig& run, const DaemonConfig& daemon) {
   SHOAL_ASSIGN_OR_RETURN(const storage::DeltaImages sample, ImagesOf(config));
   StageBudget budget;
-  const std::uint64_t own_samples = dataset::SamplesOfPipeline(
-      run.train_rows(), run.micro_batches(), config.pipeline, config.pipelines);
+  // As the pipeline with the most: which homes it has is the scheduler's (plan/dealing.h).
+  const std::uint64_t own_samples =
+      dataset::SamplesOfPipeline(run.train_rows(), run.micro_batches(), 0, config.pipelines);
   const auto size = storage::ComputeDeltaSize(sample, run.train_rows(), own_samples, config.stages);
   const std::uint64_t boundaries = (config.stage > 0) + (config.stage + 1 < config.stages);
   const std::uint64_t quota = daemon.delta_store_bytes;

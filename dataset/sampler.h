@@ -2,9 +2,10 @@
 // so that any step can be computed without the ones before it.
 //
 // The training rows fall into `micro_batches` classes (row mod micro_batches); class j feeds
-// micro-batch j of every step, in an order drawn per epoch from (seed, epoch, j). Pipeline p of D
-// takes the micro-batches j with j mod D = p. So a sample stays on its pipeline for good (m lives
-// where the sample was), and the samples of a step do not depend on D.
+// micro-batch j of every step, in an order drawn per epoch from (seed, epoch, j). Of D pipelines,
+// the p-th takes the micro-batches j with j mod D = p, as long as all of them are there
+// (scheduler/plan/dealing.h). So a sample stays on its pipeline (m lives where the sample was), and
+// the samples of a step do not depend on D.
 
 #ifndef SHOAL_DATASET_SAMPLER_H_
 #define SHOAL_DATASET_SAMPLER_H_

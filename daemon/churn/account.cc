@@ -83,10 +83,9 @@ Balance Account::At(TimePoint now) {
   balance.repeated_steps = repeated_steps_;
   balance.steps = kept_.size();
   for (const Kept& step : kept_) {
-    balance.useful += step.worth.machines * step.worth.seconds;
-    balance.first_visits += step.worth.machines * step.worth.first_seconds;
-    balance.slower +=
-        step.cost - step.worth.machines * (step.worth.seconds + step.worth.first_seconds);
+    balance.useful += step.worth.useful_s;
+    balance.first_visits += step.worth.first_s;
+    balance.slower += step.cost - step.worth.useful_s - step.worth.first_s;
     balance.micro_batches += step.worth.micro_batches;
   }
   balance.all = Presence(now) - attempt_;

@@ -26,9 +26,9 @@ inline constexpr std::size_t kSpentKinds = 4;
 struct StepWorth {
   std::uint64_t step = 0;
   std::uint32_t micro_batches = 0;
-  std::uint32_t machines = 0;
-  double seconds = 0;        // that it takes without churn
-  double first_seconds = 0;  // more: for first visits that churn caused
+  // Machine-seconds: those that it takes without churn, on all of the run's pipelines, and more for
+  // first visits that churn caused.
+  double useful_s = 0, first_s = 0;
 };
 
 // Machine-seconds; the parts add up to `all`.
@@ -39,7 +39,9 @@ struct Balance {
   double repeated = 0;    // applied steps that were trained again
   double unfinished = 0;  // steps that began and were not applied
   double first_visits = 0;
-  double slower = 0;  // else, what useful steps took longer than without churn
+  // Else, what useful steps took longer than without churn; below 0 where fewer pipelines, which
+  // fill and empty less often, outweigh that.
+  double slower = 0;
   std::uint64_t micro_batches = 0, steps = 0, repeated_steps = 0;
 
   double Parts() const {

@@ -48,6 +48,11 @@ double PerMachineSecond(const ChurnResult& result) {
              : 0;
 }
 
+double DeltaHits(const ChurnResult& result) {
+  return result.visits > 0 ? static_cast<double>(result.deltas) / static_cast<double>(result.visits)
+                           : 1;
+}
+
 std::string DescribeRun(const ChurnReport& report) {
   const ChurnSettings& s = report.settings;
   const std::string mb = Fixed(report.model.change_bytes / 1e6, 2) + " MB (first visit " +
@@ -84,7 +89,8 @@ std::string FormatChurn(const ChurnReport& report) {
     std::snprintf(line, sizeof line, "  %-36s %6.3f\n", part.text, balance.Share(part.seconds));
     text += line;
   }
-  return text;
+  return text + "samples sent as changes, of those sent before: " + Fixed(DeltaHits(result), 3) +
+         "\n";
 }
 
 std::string FormatChurnJson(const ChurnReport& report) {
@@ -128,6 +134,7 @@ std::string FormatChurnJson(const ChurnReport& report) {
       {"stepsRepeated", result.balance.repeated_steps},
       {"microBatchesPerMachineSecond", Rounded(PerMachineSecond(result))},
       {"goodput", Rounded(result.goodput)},
+      {"deltaHits", Rounded(DeltaHits(result))},
       {"wholePipelines", Rounded(report.whole_pipelines)},
       {"parts", parts}};
   return json.dump(2) + "\n";

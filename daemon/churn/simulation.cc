@@ -66,7 +66,6 @@ class ChurnSimulation final : public ChurnMachine::Owner {
         phase_(model_.stages.size(), &account_) {
     const auto rate = static_cast<double>(settings.scheduler.value);
     scheduler_node_ = lines_.Add(rate, rate);
-    ever_.resize(model_.stages.size());
   }
 
   Result<ChurnResult> Run(BalanceCheck check);
@@ -151,8 +150,13 @@ class ChurnSimulation final : public ChurnMachine::Owner {
   std::map<int, std::shared_ptr<Together>> pipelines_, groups_;
   // Of the step in progress, by pipeline: without churn, and with the first visits that are due to
   // it.
-  std::map<int, std::pair<double, double>> seconds_;
-  std::vector<Visits> ever_;  // by boundary: m that somebody had
+  struct PipelineStep {
+    double seconds = 0, with_first_s = 0;
+    std::uint64_t visits = 0, deltas = 0;  // as ChurnResult has them
+    std::vector<std::uint32_t> percent{};  // of uploads, beside checkpoints
+  };
+  std::map<int, PipelineStep> running_;
+  Visits ever_;  // what somebody had m of
 
   TimePoint origin_{};
   std::optional<TimePoint> begun_;
@@ -274,8 +278,8 @@ PipelineWork ChurnSimulation::WorkOf(const Together& run, const control::v1::Pip
     for (const auto& batch : plan.micro_batches()) {
       for (const std::uint64_t sample : batch.samples()) {
         const std::uint32_t sent = run.begun[b]->upper().Of(sample);
-        const bool known = ever ? ever_[b].Of(sample) > 0
-                                : sent > 0 && sent == run.begun[b + 1]->lower().Of(sample);
+        const bool known =
+            ever ? ever_.Of(sample) > 0 : sent > 0 && sent == run.begun[b + 1]->lower().Of(sample);
         if (!known) ++work.first_visits[b];
       }
     }
@@ -297,7 +301,9 @@ void ChurnSimulation::RunStep(const std::shared_ptr<Together>& run,
   work.percent = usual.percent;
   PipelineWork whole = WorkOf(*run, plan.pipelines(pipeline), false);
   whole.percent = usual.percent;
-  seconds_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(whole).seconds};
+  running_[pipeline] = {clock_.TimesOf(usual).seconds, clock_.TimesOf(whole).seconds,
+                        usual.Deltas(model_.config.micro_batch_rows),
+                        whole.Deltas(model_.config.micro_batch_rows), usual.percent};
   run->micro_batches = plan.pipelines(pipeline).micro_batches_size();
   if (rest.micro_batches().empty()) {
     return After(before, [run] {
@@ -360,24 +366,29 @@ void ChurnSimulation::Applied(const control::v1::Apply& apply) {
   if (Status status = ledger_.Applied(plan->second); !status.ok()) return Fail(std::move(status));
   StepWorth worth;
   worth.step = apply.step();
-  std::uint32_t pipelines = 0;
-  double slowest = 0, slowest_with_first = 0;
+  std::uint32_t pipelines = 0, first = 0;
+  const PipelineStep* slowest = nullptr;
+  double with_first_s = 0;
   for (int p = 0; p < plan->second.pipelines_size(); ++p) {
     const auto& batches = plan->second.pipelines(p).micro_batches();
     if (batches.empty()) continue;
     ++pipelines;
     worth.micro_batches += static_cast<std::uint32_t>(batches.size());
-    slowest = std::max(slowest, seconds_[p].first);
-    slowest_with_first = std::max(slowest_with_first, seconds_[p].second);
+    const PipelineStep& ran = running_[p];
+    if (slowest == nullptr || ran.seconds > slowest->seconds) slowest = &ran;
+    with_first_s = std::max(with_first_s, ran.with_first_s);
+    result_.visits += ran.visits;
+    result_.deltas += ran.deltas;
     for (const auto& batch : batches) {
       for (const std::uint64_t sample : batch.samples()) {
-        for (Visits& visits : ever_) visits.Set(sample, apply.step() + 1);
+        first += ever_.Of(sample) == 0 ? 1 : 0;
+        ever_.Set(sample, apply.step() + 1);
       }
     }
   }
-  worth.machines = pipelines * static_cast<std::uint32_t>(model_.stages.size());
-  worth.seconds = clock_.PeriodSeconds(slowest, pipelines);
-  worth.first_seconds = slowest_with_first - slowest;
+  const auto stages = static_cast<double>(model_.stages.size());
+  worth.useful_s = stages * settings_.pipelines * clock_.UsualSeconds(first, slowest->percent);
+  worth.first_s = stages * pipelines * (with_first_s - slowest->seconds);
   account_.Applied(worth, events_.now());
   plans_.erase(plans_.begin(), std::next(plan));
   MayBegin();
@@ -541,12 +552,9 @@ Status ChurnSimulation::Check() {
 ChurnResult ChurnSimulation::Outcome() {
   result_.balance = account_.At(events_.now());
   result_.presence = account_.Presence(events_.now());
-  result_.goodput = result_.balance.Share(result_.balance.useful);
   result_.measured_seconds = Seconds(origin_ + trace_.length - begun_.value_or(origin_));
-  PipelineWork work;
-  work.micro_batches = settings_.micro_batches;
-  work.first_visits.resize(model_.stages.size() - 1);
-  result_.step_seconds = clock_.PeriodSeconds(clock_.TimesOf(work).seconds, settings_.pipelines);
+  result_.step_seconds = clock_.UsualSeconds(0, {});
+  result_.goodput = result_.balance.Share(result_.balance.useful);
   return result_;
 }
 

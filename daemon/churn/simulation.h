@@ -17,12 +17,16 @@ namespace shoal::daemon {
 struct ChurnResult {
   Balance balance;
   double presence = 0;  // machine-seconds, by another sum; with the step in progress
+  // Useful micro-batches per second of the machines that were there, over the same without churn.
   double goodput = 0;
   double measured_seconds = 0;            // from the first step on
   std::uint64_t deaths = 0, comings = 0;  // while measured
   std::uint64_t plans = 0, plans_in_place = 0, checkpoints = 0;
   std::uint64_t resumed = 0;  // held until the organiser resumed it
   double step_seconds = 0;    // of all places, without churn
+  // Of samples that crossed a boundary of a step that was applied and had done so before: all, and
+  // those that both ends had m of.
+  std::uint64_t visits = 0, deltas = 0;
 };
 
 enum class BalanceCheck : std::uint8_t { kAfterEachStep, kAfterEachEvent };

@@ -1,6 +1,7 @@
 #include "daemon/churn/step_clock.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "daemon/churn/events.h"
 #include "pipeline/core/step_simulation.h"
@@ -61,6 +62,14 @@ double StepClock::PeriodSeconds(double slowest, std::uint32_t members) const {
   }
   // StepReady, Reduce, SyncDone, Apply.
   return slowest + exchange + 4 * Seconds(settings_.latency);
+}
+
+double StepClock::UsualSeconds(std::uint32_t first_visits, std::vector<std::uint32_t> percent) {
+  PipelineWork work;
+  work.micro_batches = settings_.micro_batches;
+  work.first_visits.assign(model_.stages.size() - 1, first_visits / settings_.pipelines);
+  work.percent = std::move(percent);
+  return PeriodSeconds(TimesOf(work).seconds, settings_.pipelines);
 }
 
 double StepClock::SentBits(const PipelineWork& work, std::uint32_t stage,

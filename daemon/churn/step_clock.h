@@ -18,6 +18,15 @@ struct PipelineWork {
   std::vector<std::uint32_t> first_visits;  // by boundary, of its micro-batches
   std::vector<std::uint32_t> percent;       // by stage: of its upload; empty: all of it
   auto operator<=>(const PipelineWork&) const = default;
+
+  // Samples that are no first visits, over all boundaries.
+  std::uint64_t Deltas(std::uint32_t micro_batch_rows) const {
+    std::uint64_t deltas = 0;
+    for (const std::uint32_t first : first_visits) {
+      deltas += std::uint64_t{micro_batches} * micro_batch_rows - first;
+    }
+    return deltas;
+  }
 };
 
 struct PipelineTimes {
@@ -35,6 +44,8 @@ class StepClock {
   double ExchangeSeconds(std::uint32_t stage, std::uint32_t members, std::uint32_t shadows) const;
   // From one Apply to the next, of pipelines the slowest of which takes so long.
   double PeriodSeconds(double slowest, std::uint32_t members) const;
+  // The same without churn: all of the run's pipelines, with so many first visits among them.
+  double UsualSeconds(std::uint32_t first_visits, std::vector<std::uint32_t> percent);
   // What a stage sends in a step.
   double SentBits(const PipelineWork& work, std::uint32_t stage, std::uint32_t members) const;
 

@@ -24,6 +24,7 @@ class Audit {
   Status Wrong(std::uint64_t step, std::uint32_t global_index, SampleId sample) const;
   Status CheckDealt(const LedgerSteps& steps) const;
   void Work(const LedgerSteps& steps, std::uint32_t stages, std::uint64_t MemberWork::*kind);
+  void AddVisit(std::uint64_t epoch, std::uint64_t step, std::uint32_t global_index);
   std::size_t StepsWith(std::uint64_t step) const;
 
   const RunLedger& ledger_;
@@ -62,7 +63,7 @@ Status Audit::CountMicroBatch(std::uint64_t epoch, std::uint32_t global_index) {
       }
       counted_[row] = true;
       ++audit_.samples;
-      if (row == row_) audit_.visits.push_back({epoch, step, global_index, StepsWith(step)});
+      if (row == row_) AddVisit(epoch, step, global_index);
     }
   }
   return Status::Ok();
@@ -73,7 +74,7 @@ Status Audit::CheckDealt(const LedgerSteps& steps) const {
   const LedgerPlan& plan = ledger_.plans[steps.plan];
   if (plan.pipelines == 0) return Status::Ok();
   const std::vector<Dealt> dealt =
-      steps.dealing.empty() ? std::vector<Dealt>() : Deal(steps.dealing, deal_.micro_batches);
+      steps.dealing.turns.empty() ? std::vector<Dealt>() : Deal(steps.dealing, deal_.micro_batches);
   for (std::uint32_t j = 0; j < deal_.micro_batches; ++j) {
     if (j < dealt.size() && dealt[j].pipeline < plan.pipelines) continue;
     return DataLoss("micro-batch " + std::to_string(j) + " of step " + std::to_string(steps.first) +
@@ -101,6 +102,15 @@ Status Audit::CountSamples() {
   }
   std::ranges::stable_sort(audit_.visits, {}, &SampleVisit::step);
   return Status::Ok();
+}
+
+void Audit::AddVisit(std::uint64_t epoch, std::uint64_t step, std::uint32_t global_index) {
+  SampleVisit visit{epoch, step, global_index, {}, StepsWith(step)};
+  const Dealing& dealing = ledger_.history[visit.steps].dealing;
+  if (!dealing.turns.empty()) {
+    visit.pipeline = Deal(dealing, deal_.micro_batches)[global_index].pipeline;
+  }
+  audit_.visits.push_back(visit);
 }
 
 std::size_t Audit::StepsWith(std::uint64_t step) const {

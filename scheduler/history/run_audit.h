@@ -37,6 +37,7 @@ struct MemberWork {
 struct SampleVisit {
   std::uint64_t epoch = 0, step = 0;
   std::uint32_t micro_batch = 0;
+  std::optional<std::uint32_t> pipeline = {};  // of the plan; none: its hosts are not known
   std::size_t steps = 0;  // index of the history's steps, with plan and pipelines
 };
 

@@ -74,9 +74,14 @@ Status RunHistory::On(const RunStarted&) {
 
 Status RunHistory::On(const PlanMade& event) {
   if (event.resume_step > losses_.size()) return DataLoss("a plan resumes at an unknown step");
+  const std::size_t stages = sample_order_ ? sample_order_->stages : 0;
+  if (event.homes.count > 0 && event.homes.of.size() * stages != event.hosts.size()) {
+    return DataLoss("a plan has homes for other pipelines than its own");
+  }
   generation_ = event.generation;
   ended_ = false;
   hosts_ = event.hosts;
+  homes_ = event.homes;
   counting_ = {event.resume_step, {}};
   some_left_ = false;
   if (event.resume_step < step_) ++set_back_;

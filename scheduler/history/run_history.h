@@ -48,6 +48,7 @@ class RunHistory {
   std::uint64_t generation() const { return generation_; }
   // Of its plan, by pipeline, then stage; empty: not known.
   const std::vector<PeerId>& hosts() const { return hosts_; }
+  const Homes& homes() const { return homes_; }  // of its pipelines
   // The pipelines of that plan that count, and from which step on; none named: all of them, from
   // the plan's own step on.
   const PipelinesCount& counting() const { return counting_; }
@@ -106,6 +107,7 @@ class RunHistory {
   bool began_ = false, started_ = false, held_ = false;
   std::uint64_t generation_ = 0;
   std::vector<PeerId> hosts_;
+  Homes homes_;
   PipelinesCount counting_;
   bool some_left_ = false;
   std::uint64_t step_ = 0;

@@ -54,6 +54,11 @@ Status Replay::CheckPlan(const PlanMade& event) const {
                     std::to_string(event.hosts.size()) + " hosts, which are no pipelines of " +
                     std::to_string(stages_) + " stages");
   }
+  if (event.homes.count > 0 && event.homes.of.size() * stages_ != event.hosts.size()) {
+    return DataLoss(plan + ", at " + Step(event.resume_step) + ", has homes for " +
+                    std::to_string(event.homes.of.size()) + " pipelines, but " +
+                    std::to_string(event.hosts.size() / stages_) + " of them");
+  }
   return Status::Ok();
 }
 
@@ -81,7 +86,7 @@ Status Replay::On(const PlanMade& event) {
   ledger_.plans.push_back({event.generation, event.hosts, pipelines});
   std::vector<std::uint32_t> all(pipelines);
   std::iota(all.begin(), all.end(), 0u);
-  counting_.Begin(event.resume_step, std::move(all));
+  counting_.Begin(event.resume_step, event.homes, std::move(all));
   anew_ = event.resume_step;
   return Status::Ok();
 }

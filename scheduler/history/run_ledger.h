@@ -26,15 +26,11 @@ struct LedgerPlan {
 struct LedgerSteps {
   std::uint64_t first = 0, end = 0;
   std::size_t plan = 0;  // index
-  Dealing dealing;       // none: the hosts are not known
+  Dealing dealing;       // no turns: the hosts are not known
 
   std::uint64_t size() const { return end - first; }
   // Those that counted in the end; none: the hosts are not known.
-  Pipelines pipelines() const { return dealing.empty() ? Pipelines() : dealing.back(); }
-  // Which of them computed a micro-batch. The hosts must be known.
-  std::uint32_t PipelineOf(std::uint32_t global_index) const {
-    return Deal(dealing, global_index + 1).back().pipeline;
-  }
+  Pipelines pipelines() const { return dealing.turns.empty() ? Pipelines() : dealing.last(); }
 };
 struct VoidSteps {
   LedgerSteps steps;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 
 #include <nlohmann/json.hpp>
 
@@ -61,6 +62,9 @@ Json ToJson(const RunStarted&) { return {{"type", "started"}}; }
 Json ToJson(const PlanMade& e) {
   Json json = {{"type", "plan"}, {"generation", e.generation}, {"step", e.resume_step}};
   for (const PeerId& host : e.hosts) json["hosts"].push_back(host.ToHex());
+  if (e.homes.count == 0) return json;
+  json["homes"] = e.homes.of;
+  json["home_count"] = e.homes.count;
   return json;
 }
 Json ToJson(const PipelinesCount& e) {
@@ -144,6 +148,15 @@ Result<StoredEvent> PlanFrom(const Json& json) {
   for (const Json& host : json.value("hosts", Json::array())) {
     SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(host.get<std::string>()));
     made.hosts.push_back(peer);
+  }
+  if (!json.contains("homes")) return StoredEvent(std::move(made));
+  made.homes.count = WholeNumber<std::uint32_t>(json.at("home_count"));
+  std::set<std::uint32_t> homes;
+  for (const Json& entry : json.at("homes")) {
+    made.homes.of.push_back(WholeNumber<std::uint32_t>(entry));
+    if (made.homes.of.back() >= made.homes.count || !homes.insert(made.homes.of.back()).second) {
+      return DataLoss("a plan gives a pipeline a home that is not there, or two of them one");
+    }
   }
   return StoredEvent(std::move(made));
 }

@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "net/identity/join_ticket.h"
 #include "proto/control.pb.h"
+#include "scheduler/plan/dealing.h"
 
 namespace shoal::scheduler {
 
@@ -60,6 +61,7 @@ struct PlanMade {
   std::uint64_t generation = 0;
   std::uint64_t resume_step = 0;
   std::vector<PeerId> hosts = {};  // by pipeline, then stage; older logs have none
+  Homes homes = {};                // of its pipelines; none in older logs
 };
 // From `step` on, these pipelines of the newest plan compute the micro-batches, dealt out as
 // plan/dealing.h says. Until one comes, all pipelines of the plan do.

@@ -8,11 +8,11 @@ namespace shoal::scheduler {
 void CountingPipelines::Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines) {
   // From the last one on: what is said of a step holds for those behind it.
   for (std::uint64_t step = end; step-- > first;) {
-    Dealing dealing = DealingAt(step);
+    Turns turns = TurnsAt(step);
     Pipelines left;
-    std::ranges::set_intersection(dealing.back(), pipelines, std::back_inserter(left));
-    dealing.push_back(std::move(left));
-    from_[step] = std::move(dealing);
+    std::ranges::set_intersection(turns.back(), pipelines, std::back_inserter(left));
+    turns.push_back(std::move(left));
+    from_[step] = std::move(turns);
   }
   From(end, pipelines);
 }

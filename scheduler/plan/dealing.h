@@ -6,16 +6,41 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/ids.h"
+
 namespace shoal::scheduler {
 
 // Rising.
 using Pipelines = std::vector<std::uint32_t>;
 
-// First the pipelines that count when the step is planned: the k-th of n takes the micro-batches
-// whose global index is k modulo n. Then, each time that some break before the step is applied,
-// those that are left: what the others have goes to them in order, the k-th of it to the (k modulo
-// n)-th. No list is empty.
-using Dealing = std::vector<Pipelines>;
+// A run has as many homes as it wants pipelines, and micro-batch j is of home j modulo so many. A
+// pipeline keeps its home from plan to plan, whatever others come and go, and so finds the m of its
+// samples where it left it.
+struct Homes {
+  std::uint32_t count = 0;             // 0: a log of an older version, which has none
+  std::vector<std::uint32_t> of = {};  // by pipeline of the plan, each below `count`, each once
+  bool operator==(const Homes&) const = default;
+};
+// Those of a new plan's pipelines, whose `hosts` are by pipeline, then stage, after a plan with
+// `hosts_before` and `before`. A pipeline has the home where most of its peers were, if it is free,
+// else the first that is. At most `count` pipelines.
+Homes HomesOf(const std::vector<PeerId>& hosts_before, const Homes& before,
+              const std::vector<PeerId>& hosts, std::uint32_t stages, std::uint32_t count);
+
+// First the pipelines that count when the step is planned, then, each time that some break before
+// it is applied, those that are left. No list is empty. When the step is planned, micro-batches of
+// homes that do not count go to others by rendezvous hashing, so that few move when a further
+// pipeline goes or comes; none gets more than an equal share, rounded up. What others had of a step
+// that is being trained goes to those that got least of that, and have least.
+// Without homes: the k-th of n pipelines takes the micro-batches whose global index is k modulo n,
+// and what others have goes to those that are left in order.
+struct Dealing {
+  Homes homes = {};
+  std::vector<Pipelines> turns;
+
+  const Pipelines& last() const { return turns.back(); }
+  bool operator==(const Dealing&) const = default;
+};
 
 struct Dealt {
   std::uint32_t pipeline = 0;

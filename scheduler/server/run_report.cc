@@ -65,6 +65,16 @@ Json StepsJson(const RunLedger& ledger, const LedgerSteps& steps) {
           {"generation", ledger.plans[steps.plan].generation}};
 }
 
+// Of the pipelines that counted.
+Json HomesJson(const LedgerSteps& steps) {
+  Json homes = Json::array();
+  if (steps.dealing.homes.count == 0) return homes;
+  for (const std::uint32_t pipeline : steps.pipelines()) {
+    homes.push_back(steps.dealing.homes.of[pipeline]);
+  }
+  return homes;
+}
+
 void AddLedger(const RunLedger& ledger, Json* json) {
   std::uint64_t thrown_away = 0;
   Json gone = Json::array();
@@ -110,6 +120,7 @@ void AddAudit(const RunLedger& ledger, const RunAudit& audit, std::uint32_t stag
   for (const LedgerSteps& steps : ledger.history) {
     history.push_back(StepsJson(ledger, steps));
     history.back()["pipelines"] = steps.pipelines();
+    history.back()["homes"] = HomesJson(steps);
     history.back()["members"] = HostsOf(ledger, steps, stages, index);
   }
   (*json)["samples"] = audit.samples;
@@ -123,13 +134,12 @@ void AddAudit(const RunLedger& ledger, const RunAudit& audit, std::uint32_t stag
                   {"step", visit.step},
                   {"microBatch", visit.micro_batch},
                   {"generation", ledger.plans[steps.plan].generation}};
-    if (!steps.dealing.empty()) {
+    if (visit.pipeline) {
       const Json hosts = HostsOf(ledger, steps, stages, index);
-      const std::uint32_t pipeline = steps.PipelineOf(visit.micro_batch);
       const Pipelines pipelines = steps.pipelines();
-      entry["pipeline"] = pipeline;
-      entry["members"] = hosts[static_cast<std::size_t>(std::ranges::find(pipelines, pipeline) -
-                                                        pipelines.begin())];
+      entry["pipeline"] = *visit.pipeline;
+      entry["members"] = hosts[static_cast<std::size_t>(
+          std::ranges::find(pipelines, *visit.pipeline) - pipelines.begin())];
     }
     visits.push_back(std::move(entry));
   }

@@ -179,7 +179,7 @@ control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampl
   const std::vector<dataset::MicroBatchSamples> batches = sampler.Step(of.step);
   const std::vector<Dealt> dealt = Deal(of.dealing, config.micro_batches);
   // What a pipeline has from an earlier turn stays in front: it may be at work on it.
-  for (std::uint32_t turn = 0; turn < of.dealing.size(); ++turn) {
+  for (std::uint32_t turn = 0; turn < of.dealing.turns.size(); ++turn) {
     for (const dataset::MicroBatchSamples& batch : batches) {
       if (dealt[batch.global_index].turn != turn) continue;
       control::v1::MicroBatchPlan* micro_batch =
@@ -189,8 +189,8 @@ control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampl
       for (const SampleId sample : batch.samples) micro_batch->add_samples(sample.value);
     }
   }
-  if (EvaluatesBefore(config, of.step)) AddEvaluation(config, of.dealing.back(), &plan);
-  plan.set_amendment(static_cast<std::uint32_t>(of.dealing.size() - 1));
+  if (EvaluatesBefore(config, of.step)) AddEvaluation(config, of.dealing.last(), &plan);
+  plan.set_amendment(static_cast<std::uint32_t>(of.dealing.turns.size() - 1));
   for (const control::v1::StageTiming& timing : timings) *plan.add_timings() = timing;
   return plan;
 }

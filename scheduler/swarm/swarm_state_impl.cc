@@ -312,8 +312,11 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
   for (const auto& pipeline : plan_.positions()) {
     hosts.insert(hosts.end(), pipeline.begin(), pipeline.end());
   }
+  Homes homes =
+      HomesOf(history_.hosts(), history_.homes(), hosts, config_.stages, config_.pipelines);
   journal_.Record(PlanMade{history_.generation() + 1,
-                           in_place ? held_.step() : history_.checkpoint().step, std::move(hosts)});
+                           in_place ? held_.step() : history_.checkpoint().step, std::move(hosts),
+                           std::move(homes)});
   if (!plan_.shadows().empty()) journal_.Record(PipelinesCount{history_.step(), plan_.Counting()});
   newcomers_.BeginGeneration(in_place);
   uploads_.BeginGeneration(in_place);

@@ -74,7 +74,7 @@ void TrainingSteps::BeginGeneration() {
   account_.Reset(plan_.pipelines());
   stage_choice_.Reset();
   line_rates_.Reset(plan_.pipelines());
-  counting_.Begin(history_.step(), plan_.Counting());
+  counting_.Begin(history_.step(), history_.homes(), plan_.Counting());
   planned_ = history_.step();
 }
 

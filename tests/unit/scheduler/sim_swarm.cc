@@ -364,6 +364,20 @@ void SimSwarm::OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan) {
   peer->plans[plan.step()] = plan;
 }
 
+// Nobody has more than an equal share, and where all of the run's pipelines count each has what is
+// at home there.
+void SimSwarm::CheckShares(const control::v1::StepPlan& plan, int pipeline) const {
+  const auto& own = plan.pipelines(pipeline).micro_batches();
+  std::uint32_t counting = 0;
+  for (const auto& each : plan.pipelines()) counting += each.micro_batches().empty() ? 0 : 1;
+  if (plan.amendment() > 0) return;
+  EXPECT_LT(static_cast<std::uint32_t>(own.size()) * counting, config_.micro_batches + counting);
+  for (const auto& batch : own) {
+    if (counting < config_.pipelines) continue;
+    EXPECT_EQ(batch.global_index() % counting, own[0].global_index() % counting);
+  }
+}
+
 void SimSwarm::Work(SimPeer* peer) {
   const auto plan = peer->plans.find(peer->applied);
   if (peer->stage < 0 || peer->working || plan == peer->plans.end()) return;
@@ -374,15 +388,8 @@ void SimSwarm::Work(SimPeer* peer) {
   ready->set_step(peer->applied);
   const auto& batches = plan->second.pipelines(peer->pipeline).micro_batches();
   ready->set_micro_batches(static_cast<std::uint32_t>(batches.size()));
-  std::vector<int> counting;
-  for (int p = 0; p < plan->second.pipelines_size(); ++p) {
-    if (plan->second.pipelines(p).micro_batches_size() > 0) counting.push_back(p);
-  }
   ready->set_amendment(plan->second.amendment());
-  for (const auto& batch : batches) {
-    if (plan->second.amendment() > 0) continue;
-    EXPECT_EQ(counting[batch.global_index() % counting.size()], peer->pipeline);
-  }
+  CheckShares(plan->second, peer->pipeline);
   EXPECT_TRUE(!peer->shadow || batches.empty()) << peer->name;
   AddDigests(*peer, batches.size(), ready);
   if (peer->stage + 1 == static_cast<int>(config_.stages)) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
@@ -72,6 +74,55 @@ TEST(NewcomersTest, WithoutASpareTheOthersGoOnAtOnce) {
   swarm.RunFor(std::chrono::seconds(2));
   EXPECT_EQ(swarm.View().reason, "");
   EXPECT_EQ(swarm.View().checkpoint_step, 0u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+std::set<std::uint32_t> MicroBatchesOf(const SimPeer& peer) {
+  std::set<std::uint32_t> micro_batches;
+  const auto& plan = peer.plans.rbegin()->second;
+  for (const auto& batch : plan.pipelines(peer.pipeline).micro_batches()) {
+    micro_batches.insert(batch.global_index());
+  }
+  return micro_batches;
+}
+
+// So that m of their samples is where they are computed next.
+TEST(NewcomersTest, PipelinesKeepTheirMicroBatchesWhenOthersComeAndGo) {
+  RunConfig config = Long(2, 4);
+  config.micro_batches = 16;
+  SimSwarm swarm(config, 507);
+  for (int i = 0; i < 8; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 8, 1, 0);
+  std::map<std::size_t, std::set<std::uint32_t>> before;
+  for (const int pipeline : {0, 2, 3}) {
+    const std::size_t peer = PeerAt(&swarm, 8, pipeline, 1);
+    before[peer] = MicroBatchesOf(swarm.Peer(peer));
+    EXPECT_EQ(before[peer].size(), 4u);
+  }
+  const auto keep_theirs = [&](std::size_t all) {
+    std::size_t found = 0;
+    for (const auto& [peer, micro_batches] : before) {
+      const auto now = MicroBatchesOf(swarm.Peer(peer));
+      EXPECT_TRUE(std::ranges::includes(now, micro_batches));
+      found += now.size();
+    }
+    EXPECT_EQ(found, all);
+  };
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return Counting(swarm.Peer(before.begin()->first)) == 3; }));
+  swarm.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(swarm.Peer(before.begin()->first).plan.config().pipelines(), 3u);
+  keep_theirs(16);
+  // Nor does a scheduler that comes after this one deal them out otherwise.
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  swarm.RunFor(std::chrono::seconds(5));
+  keep_theirs(16);
+  swarm.Connect(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return Counting(swarm.Peer(before.begin()->first)) == 4; }));
+  keep_theirs(12);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   ExpectRightLosses(&swarm);
 }

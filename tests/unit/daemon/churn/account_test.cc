@@ -15,7 +15,7 @@ TEST(ChurnAccount, EverySecondIsSpentOnOneThing) {
   account.Set(1, Spent::kIdle, At(0));
   account.Begin(0, At(10));
   for (const std::size_t machine : {0u, 1u}) account.Set(machine, Spent::kTraining, At(10));
-  account.Applied({0, 4, 2, 8, 1}, At(20));  // took ten
+  account.Applied({0, 4, 16, 2}, At(20));  // took ten
   account.Set(0, Spent::kDetection, At(23));
   account.Leave(1, At(23));
   account.Unfinished(At(25));
@@ -38,10 +38,10 @@ TEST(ChurnAccount, StepsThatAreTrainedAgainAreNotUseful) {
   Account account;
   account.Set(0, Spent::kTraining, At(0));
   for (int step = 0; step < 3; ++step) {
-    account.Applied({static_cast<std::uint64_t>(step), 1, 1, 1, 0}, At(step + 1));
+    account.Applied({static_cast<std::uint64_t>(step), 1, 1, 0}, At(step + 1));
   }
   account.BackTo(1);
-  account.Applied({1, 1, 1, 1, 0}, At(4));
+  account.Applied({1, 1, 1, 0}, At(4));
   const Balance balance = account.At(At(4));
   EXPECT_DOUBLE_EQ(balance.useful, 2);
   EXPECT_DOUBLE_EQ(balance.repeated, 2);
@@ -53,7 +53,7 @@ TEST(ChurnAccount, StepsThatAreTrainedAgainAreNotUseful) {
 TEST(ChurnAccount, TheStepInProgressAtTheEndDoesNotCount) {
   Account account;
   account.Set(0, Spent::kTraining, At(0));
-  account.Applied({0, 1, 1, 2, 0}, At(2));
+  account.Applied({0, 1, 2, 0}, At(2));
   const Balance balance = account.At(At(3));
   EXPECT_DOUBLE_EQ(balance.all, 2);
   EXPECT_DOUBLE_EQ(balance.useful, 2);
@@ -63,11 +63,11 @@ TEST(ChurnAccount, TheStepInProgressAtTheEndDoesNotCount) {
 TEST(ChurnAccount, StepsBeforeItBeganCountAsRepeated) {
   Account account;
   account.Set(0, Spent::kTraining, At(0));
-  account.Applied({0, 1, 1, 1, 0}, At(1));
+  account.Applied({0, 1, 1, 0}, At(1));
   account.Begin(1, At(1));
-  account.Applied({1, 1, 1, 1, 0}, At(2));
+  account.Applied({1, 1, 1, 0}, At(2));
   account.BackTo(0);
-  account.Applied({0, 1, 1, 1, 0}, At(3));
+  account.Applied({0, 1, 1, 0}, At(3));
   const Balance balance = account.At(At(3));
   EXPECT_DOUBLE_EQ(balance.all, 2);
   EXPECT_DOUBLE_EQ(balance.repeated, 2);

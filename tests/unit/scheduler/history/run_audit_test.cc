@@ -22,13 +22,19 @@ constexpr SampleOrder kOrder{3, 61, 6, 2, 2};  // 5 steps an epoch, one row is l
 struct SlowAudit {
   std::map<std::pair<std::uint64_t, std::uint64_t>, int> counted;  // by epoch and row
   std::map<PeerId, std::uint64_t> work, thrown_away;
-  std::map<std::uint64_t, std::uint64_t> step_of;  // of row 17, by epoch
+  std::map<std::uint64_t, std::uint64_t> step_of, pipeline_of;  // of row 17, by epoch
 };
 
 SlowAudit Slowly(const std::vector<TimedEvent>& events) {
   struct Step {
     std::vector<PeerId> hosts;
+    Homes homes;
     std::vector<std::uint32_t> pipelines;
+
+    std::uint32_t PipelineOf(std::uint32_t micro_batch) const {  // dealing_test has it slowly
+      if (homes.count == 0) return pipelines[micro_batch % pipelines.size()];
+      return Deal({homes, {pipelines}}, kOrder.micro_batches)[micro_batch].pipeline;
+    }
   };
   std::vector<Step> steps;
   std::vector<Step> gone;
@@ -48,7 +54,7 @@ SlowAudit Slowly(const std::vector<TimedEvent>& events) {
     }
     const auto* const known = std::get_if<LossesKnown>(&timed.event);
     for (std::size_t i = 0; known != nullptr && i < known->losses.size(); ++i) {
-      Step step{plan->hosts, {}};
+      Step step{plan->hosts, plan->homes, {}};
       for (std::uint32_t p = 0; p < plan->hosts.size() / kOrder.stages; ++p) {
         step.pipelines.push_back(p);
       }
@@ -63,7 +69,7 @@ SlowAudit Slowly(const std::vector<TimedEvent>& events) {
   SlowAudit audit;
   const auto work = [](const Step& step, std::map<PeerId, std::uint64_t>* of) {
     for (std::uint32_t j = 0; j < kOrder.micro_batches; ++j) {
-      const std::uint32_t pipeline = step.pipelines[j % step.pipelines.size()];
+      const std::uint32_t pipeline = step.PipelineOf(j);
       for (std::uint32_t s = 0; s < kOrder.stages; ++s) {
         ++(*of)[step.hosts[pipeline * kOrder.stages + s]];
       }
@@ -73,7 +79,10 @@ SlowAudit Slowly(const std::vector<TimedEvent>& events) {
     for (const auto& batch : sampler->Step(t)) {
       for (const SampleId sample : batch.samples) {
         ++audit.counted[{t / sampler->steps_per_epoch(), sample.value}];
-        if (sample.value == 17) audit.step_of[t / sampler->steps_per_epoch()] = t;
+        if (sample.value != 17) continue;
+        audit.step_of[t / sampler->steps_per_epoch()] = t;
+        audit.pipeline_of[t / sampler->steps_per_epoch()] =
+            steps[t].PipelineOf(17 % kOrder.micro_batches);
       }
     }
     work(steps[t], &audit.work);
@@ -95,6 +104,10 @@ std::vector<TimedEvent> RandomLog(std::mt19937* random) {
     const std::uint32_t pipelines = 1 + draw(3);
     for (std::uint32_t i = 0; i < pipelines * kOrder.stages; ++i) {
       plan.hosts.push_back(Host(generation % 2 == 0 ? i : i + draw(1) * 100));
+    }
+    if (draw(1) == 1) {
+      plan.homes = HomesOf({}, {}, plan.hosts, kOrder.stages, pipelines + draw(3));
+      std::ranges::shuffle(plan.homes.of, *random);
     }
     log.push_back({plan});
     std::uint64_t from = steps;
@@ -132,14 +145,16 @@ TEST(RunAudit, EqualsALedgerThatIsWrittenOut) {
     }
     EXPECT_EQ(work, slow.work);
     EXPECT_EQ(thrown_away, slow.thrown_away);
-    std::map<std::uint64_t, std::uint64_t> step_of;
+    std::map<std::uint64_t, std::uint64_t> step_of, pipeline_of;
     for (const SampleVisit& visit : audit->visits) {
       step_of[visit.epoch] = visit.step;
+      pipeline_of[visit.epoch] = visit.pipeline.value();
       EXPECT_EQ(visit.micro_batch, 17 % kOrder.micro_batches);
       EXPECT_LE(ledger->history[visit.steps].first, visit.step);
       EXPECT_GT(ledger->history[visit.steps].end, visit.step);
     }
     EXPECT_EQ(step_of, slow.step_of);
+    EXPECT_EQ(pipeline_of, slow.pipeline_of);
   }
 }
 
@@ -180,7 +195,7 @@ TEST(RunAudit, NamesTheStepOfALedgerThatIsNotWhole) {
   const SampleDeal deal = *MakeSampleDeal(kOrder);
   const auto verdict = [&](auto change) {
     RunLedger ledger = SomeSteps(4);
-    ledger.history.push_back({4, 9, 0, {{0, 1}}});
+    ledger.history.push_back({4, 9, 0, {{}, {{0, 1}}}});
     EXPECT_TRUE(AuditLedger(ledger, deal, kOrder.stages).ok());
     change(&ledger);
     const auto audit = AuditLedger(ledger, deal, kOrder.stages);
@@ -190,10 +205,10 @@ TEST(RunAudit, NamesTheStepOfALedgerThatIsNotWhole) {
   EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].first = 5; }), "step 4 is missing");
   EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].first = 3; }), "step 3 is counted twice");
   EXPECT_EQ(verdict([](RunLedger* l) {
-              l->history[1].dealing = {{0, 2}};
+              l->history[1].dealing.turns = {{0, 2}};
             }),
             "micro-batch 1 of step 4 went to no pipeline of the plan of generation 1");
-  EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].dealing.clear(); }),
+  EXPECT_EQ(verdict([](RunLedger* l) { l->history[1].dealing.turns.clear(); }),
             "micro-batch 0 of step 4 went to no pipeline of the plan of generation 1");
 }
 

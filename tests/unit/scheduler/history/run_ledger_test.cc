@@ -48,9 +48,10 @@ TEST(RunLedger, LossesThatComeLaterAreOfThePipelinesThatCountedThen) {
   for (const LedgerSteps& steps : ledger->history) until.emplace_back(steps.end, steps.pipelines());
   EXPECT_EQ(until, (std::vector<std::pair<std::uint64_t, Pipelines>>{
                        {3, {0, 2}}, {5, {0, 1}}, {7, {0, 1, 2}}, {8, {0, 1, 2}}}));
-  EXPECT_EQ(ledger->history[0].PipelineOf(0), 0u);
-  EXPECT_EQ(ledger->history[0].PipelineOf(1), 2u);
-  EXPECT_EQ(ledger->history[0].PipelineOf(2), 0u);
+  const std::vector<Dealt> dealt = Deal(ledger->history[0].dealing, 3);
+  EXPECT_EQ(dealt[0].pipeline, 0u);
+  EXPECT_EQ(dealt[1].pipeline, 2u);
+  EXPECT_EQ(dealt[2].pipeline, 0u);
 }
 
 // Of steps 3 to 5, which were dealt out, pipeline 1's part goes to the others; then 2 leaves, too.
@@ -60,15 +61,19 @@ TEST(RunLedger, WhatPipelinesThatLeaveHadIsTheOthers) {
            Losses(3, 1), PipelinesCount{4, {0}, 7}, Losses(4, 5)}),
       1);
   ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
-  std::vector<std::pair<std::uint64_t, Dealing>> until;
-  for (const LedgerSteps& steps : ledger->history) until.emplace_back(steps.end, steps.dealing);
-  EXPECT_EQ(until, (std::vector<std::pair<std::uint64_t, Dealing>>{{3, {{0, 1, 2}}},
-                                                                   {4, {{0, 1, 2}, {0, 2}}},
-                                                                   {6, {{0, 1, 2}, {0, 2}, {0}}},
-                                                                   {7, {{0, 2}, {0}}},
-                                                                   {9, {{0}}}}));
-  EXPECT_EQ(ledger->history[1].PipelineOf(1), 0u);
-  EXPECT_EQ(ledger->history[1].PipelineOf(4), 2u);
+  using Turns = std::vector<Pipelines>;
+  std::vector<std::pair<std::uint64_t, Turns>> until;
+  for (const LedgerSteps& steps : ledger->history) {
+    until.emplace_back(steps.end, steps.dealing.turns);
+  }
+  EXPECT_EQ(until, (std::vector<std::pair<std::uint64_t, Turns>>{{3, {{0, 1, 2}}},
+                                                                 {4, {{0, 1, 2}, {0, 2}}},
+                                                                 {6, {{0, 1, 2}, {0, 2}, {0}}},
+                                                                 {7, {{0, 2}, {0}}},
+                                                                 {9, {{0}}}}));
+  const std::vector<Dealt> dealt = Deal(ledger->history[1].dealing, 6);
+  EXPECT_EQ(dealt[1].pipeline, 0u);
+  EXPECT_EQ(dealt[4].pipeline, 2u);
   EXPECT_EQ(ledger->history[1].pipelines(), (Pipelines{0, 2}));
   EXPECT_EQ(ReplayLedger(Log({PlanMade{1, 0, Hosts({1, 2, 3})}, Losses(0, 3),
                               PipelinesCount{5, {0, 2}, 9}, PipelinesCount{4, {0}, 7}}),
@@ -83,7 +88,7 @@ TEST(RunLedger, HostsThatAnOlderLogDoesNotHaveAreNotKnown) {
   ASSERT_TRUE(ledger.ok());
   EXPECT_EQ(ledger->steps(), 3u);
   EXPECT_EQ(ledger->plans[0].pipelines, 0u);
-  EXPECT_TRUE(ledger->history[0].dealing.empty());
+  EXPECT_TRUE(ledger->history[0].dealing.turns.empty());
 }
 
 TEST(RunLedger, NamesTheFirstStepThatIsWrong) {
@@ -96,6 +101,8 @@ TEST(RunLedger, NamesTheFirstStepThatIsWrong) {
        "generation 2 resumes at step 4, but step 3 is missing"},
       {Log({plan, Losses(0, 3), PlanMade{1, 3, Hosts({1, 2})}}), "at step 3, comes after"},
       {Log({PlanMade{1, 0, Hosts({1, 2, 3})}}), "generation 1, at step 0, has 3 hosts"},
+      {Log({PlanMade{1, 0, Hosts({1, 2}), {4, {0, 1}}}}),
+       "generation 1, at step 0, has homes for 2 pipelines, but 1 of them"},
       {Log({PipelinesCount{4, {0}}}), "step 4 has no plan"},
       {Log({plan, PipelinesCount{4, {0, 1}}}),
        "from step 4 on pipeline 1 counts, but the plan of generation 1 has 1"},

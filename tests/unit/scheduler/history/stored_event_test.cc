@@ -36,6 +36,9 @@ TEST(StoredEventTest, FormIsPinned) {
       {PlanMade{4, 20, {PeerId{{0xab}}, PeerId{}}},
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
+      {PlanMade{4, 20, {PeerId{}, PeerId{}}, {3, {2, 0}}},
+       R"({"type":"plan","generation":4,"step":20,"hosts":[")" + std::string(64, '0') + R"(",")" +
+           std::string(64, '0') + R"("],"homes":[2,0],"home_count":3})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
       {PipelinesCount{22, {0, 2}, 25, "why"},
        R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
@@ -114,6 +117,9 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"other"})",
         R"({"type":"plan"})",
         R"({"type":"plan","generation":"x","step":1})",
+        R"({"type":"plan","generation":1,"step":1,"homes":[0]})",
+        R"({"type":"plan","generation":1,"step":1,"homes":[1],"home_count":1})",
+        R"({"type":"plan","generation":1,"step":1,"homes":[0,0],"home_count":2})",
         R"({"type":7})",
         R"({"type":"skipped","step":4})",
         R"({"type":"finished","steps":1e30})",

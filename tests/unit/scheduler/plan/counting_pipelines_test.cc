@@ -12,13 +12,13 @@ using ::testing::ElementsAre;
 
 TEST(CountingPipelines, KnowsThemByStep) {
   CountingPipelines counting;
-  counting.Begin(5, {1});
+  counting.Begin(5, {}, {1});
   counting.From(8, {0, 1});
   EXPECT_THAT(counting.At(5), ElementsAre(1));
   EXPECT_THAT(counting.At(7), ElementsAre(1));
   EXPECT_THAT(counting.At(8), ElementsAre(0, 1));
   EXPECT_THAT(counting.newest(), ElementsAre(0, 1));
-  counting.Begin(9, {0});
+  counting.Begin(9, {}, {0});
   EXPECT_THAT(counting.At(9), ElementsAre(0));
 }
 
@@ -29,7 +29,7 @@ TEST(CountingPipelines, EachMicroBatchHasOnePipeline) {
       std::map<std::uint32_t, std::uint32_t> dealt;
       for (std::uint32_t i = 0; i < micro_batches; ++i) ++dealt[counting[i % counting.size()]];
       for (std::uint32_t pipeline = 0; pipeline < 4; ++pipeline) {
-        EXPECT_EQ(MicroBatchesOf({counting}, micro_batches, pipeline), dealt[pipeline]);
+        EXPECT_EQ(MicroBatchesOf({{}, {counting}}, micro_batches, pipeline), dealt[pipeline]);
       }
     }
   }

@@ -25,11 +25,12 @@ std::vector<std::string> Keys(const Json& object) {
 }
 
 std::vector<TimedEvent> SmallRun() {
-  auto log = Log({RunBegan{RunId{0x12}, 7}, kOrder, MemberCame{Host(1), "anna"},
-                  MemberCame{Host(2), "berta"}, PlanMade{1, 0, Hosts({1, 2})}, Losses(0, 4),
-                  GenerationEnded{4, "lost berta", 500}, MemberGone{Host(2), "berta", "why", 3},
-                  PlanMade{2, 2, Hosts({1, 3})}, Losses(2, 1), StepSkipped{3, "not finite"},
-                  Losses(3, 3), RunHeld{"paused"}, RunReleased{}, RunFinished{6}});
+  auto log =
+      Log({RunBegan{RunId{0x12}, 7}, kOrder, MemberCame{Host(1), "anna"},
+           MemberCame{Host(2), "berta"}, PlanMade{1, 0, Hosts({1, 2})}, Losses(0, 4),
+           GenerationEnded{4, "lost berta", 500}, MemberGone{Host(2), "berta", "why", 3},
+           PlanMade{2, 2, Hosts({1, 3}), {3, {2}}}, Losses(2, 1), StepSkipped{3, "not finite"},
+           Losses(3, 3), RunHeld{"paused"}, RunReleased{}, RunFinished{6}});
   for (std::size_t i = 0; i < log.size(); ++i) log[i].at_ms = 1'700'000'000'000 + 1000 * i;
   return log;
 }
@@ -58,8 +59,10 @@ TEST(RunReport, TheFormOfAnAuditIsPinned) {
   EXPECT_EQ(audit["skipped"], Json::parse(R"([{"step":3,"cause":"not finite"}])"));
   EXPECT_EQ(audit["history"],
             Json::parse(
-                R"([{"firstStep":0,"lastStep":1,"generation":1,"pipelines":[0],"members":[[0,1]]},
-          {"firstStep":2,"lastStep":5,"generation":2,"pipelines":[0],"members":[[0,2]]}])"));
+                R"([{"firstStep":0,"lastStep":1,"generation":1,"pipelines":[0],"homes":[],
+           "members":[[0,1]]},
+          {"firstStep":2,"lastStep":5,"generation":2,"pipelines":[0],"homes":[2],
+           "members":[[0,2]]}])"));
   const Json& members = audit["members"];
   ASSERT_EQ(members.size(), 3u);
   EXPECT_EQ(members[1], Json({{"peer", Host(2).ToHex()},

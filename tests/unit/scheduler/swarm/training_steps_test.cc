@@ -31,7 +31,7 @@ struct Steps : SwarmParts {
     control::v1::StepReady ready;
     ready.set_step(history.step());
     ready.set_micro_batches(
-        MicroBatchesOf(Dealing{plan.Counting()}, config.micro_batches, pipeline));
+        MicroBatchesOf(Dealing{{}, {plan.Counting()}}, config.micro_batches, pipeline));
     ready.set_labels(10);
     ready.set_loss_sum(20);
     return ready;
@@ -269,7 +269,7 @@ TEST(TrainingSteps, EvaluationsOfLongRowsHaveFewOfThemInAFrame) {
         dataset::Sampler::Make({parts.config.seed, parts.config.train_rows,
                                 parts.config.micro_batches, parts.config.micro_batch_rows});
     ASSERT_TRUE(sampler.ok());
-    const auto plan = MakeStepPlan(parts.config, *sampler, {1, 0, 1, {{0}}}, {});
+    const auto plan = MakeStepPlan(parts.config, *sampler, {1, 0, 1, {{}, {{0}}}}, {});
     int found = 0, most = 0;
     for (const auto& pipeline : plan.pipelines()) {
       for (const auto& micro_batch : pipeline.evaluation()) {
