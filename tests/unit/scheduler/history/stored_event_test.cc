@@ -19,6 +19,7 @@ TEST(StoredEventTest, FormIsPinned) {
   file.set_name("layer.0");
   file.set_hash(std::string(31, '\0') + '\xff');
   file.set_size(12);
+  const std::string nobody(64, '0');
   const std::vector<std::pair<StoredEvent, std::string>> cases = {
       {RunBegan{RunId{0x12}, 0xfedcba9876543210},
        R"({"type":"run","run":"0000000000000012","config":"fedcba9876543210"})"},
@@ -27,18 +28,16 @@ TEST(StoredEventTest, FormIsPinned) {
        R"("micro_batch_rows":2,"stages":3})"},
       {RunStarted{}, R"({"type":"started"})"},
       {SchedulerStarted{}, R"({"type":"scheduler"})"},
-      {MemberCame{PeerId{}, "anna"},
-       R"({"type":"came","peer":")" + std::string(64, '0') + R"(","name":"anna"})"},
+      {MemberCame{PeerId{}, "anna"}, R"({"type":"came","peer":")" + nobody + R"(","name":"anna"})"},
       {MemberGone{PeerId{}, "anna", "why", 7},
-       R"({"type":"gone","peer":")" + std::string(64, '0') +
-           R"(","name":"anna","reason":"why","unstored":7})"},
+       R"({"type":"gone","peer":")" + nobody + R"(","name":"anna","reason":"why","unstored":7})"},
       {PlanMade{3, 20}, R"({"type":"plan","generation":3,"step":20})"},
       {PlanMade{4, 20, {PeerId{{0xab}}, PeerId{}}},
        R"({"type":"plan","generation":4,"step":20,"hosts":["ab)" + std::string(62, '0') + R"(",")" +
            std::string(64, '0') + R"("]})"},
       {PlanMade{4, 20, {PeerId{}, PeerId{}}, {3, {2, 0}}},
-       R"({"type":"plan","generation":4,"step":20,"hosts":[")" + std::string(64, '0') + R"(",")" +
-           std::string(64, '0') + R"("],"homes":[2,0],"home_count":3})"},
+       R"({"type":"plan","generation":4,"step":20,"hosts":[")" + nobody + R"(",")" + nobody +
+           R"("],"homes":[2,0],"home_count":3})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
       {PipelinesCount{22, {0, 2}, 25, "why"},
        R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
@@ -63,9 +62,8 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"joined","peer":")" + std::string(64, '0') +
            R"(","name":"anna","invite":"0000000000000012"})"},
       {MemberKicked{PeerId{}, "why"},
-       R"({"type":"kicked","peer":")" + std::string(64, '0') + R"(","reason":"why"})"},
-      {MemberTakenBack{PeerId{}},
-       R"({"type":"taken_back","peer":")" + std::string(64, '0') + R"("})"},
+       R"({"type":"kicked","peer":")" + nobody + R"(","reason":"why"})"},
+      {MemberTakenBack{PeerId{}}, R"({"type":"taken_back","peer":")" + nobody + R"("})"},
       {MemberFault{PeerId{}, FaultKind::kWeights, "why"},
        R"({"type":"fault","peer":")" + std::string(64, '0') +
            R"(","kind":"weights","cause":"why"})"},
