@@ -44,10 +44,11 @@ Status StageHost::CanGoOnWith(const StageHost& former) const {
   if (former.shadow()) return FailedPrecondition("this peer has only a part of its stage's state");
   // With methods that keep more than weights and moments, the same place in the same group.
   const auto method = replica::ParseReplicaMethod(plan_.config().replica_method());
-  const bool follows = method.ok() && method->traits.follows_steps;
+  const bool moves =
+      method.ok() && (method->traits.follows_steps || method->traits.pipelines_differ);
   const bool place = former.own_.pipeline() == own_.pipeline() &&
                      former.plan_.config().pipelines() == plan_.config().pipelines();
-  return SameStage(former) && (follows || place)
+  return SameStage(former) && (moves || place)
              ? Status::Ok()
              : FailedPrecondition("this peer holds a stage of another place or configuration");
 }

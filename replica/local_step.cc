@@ -8,6 +8,9 @@
 // agree on the sum of their gradients. If differences are not exact, the sum's codec need only be
 // right on average.
 //
+// Members that keep their stage go on with the parameters in common and what they have not sent in
+// the next generation, which may have fewer pipelines.
+//
 // A sync step that is skipped syncs all the same, in Apply and without own steps: replicas that a
 // checkpoint takes, or that are compared, are equal then.
 
@@ -19,11 +22,14 @@
 #include "optimizer/nesterov.h"
 #include "replica/collective/exchange.h"
 #include "replica/replica_step.h"
+#include "replica/state/error_keeper.h"
 
 namespace shoal::replica {
 namespace {
 
 using model::StateVector;
+
+constexpr std::string_view kDifferences = "differences";
 
 // A sync's round, and the one of a step that is skipped.
 constexpr std::uint64_t kRoundsPerStep = 2;
@@ -104,9 +110,12 @@ class LocalStep final : public ReplicaStep {
   Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  void KeepErrors(ErrorKeeper* keeper) override;
   std::string Awaited(const PeerId** peer) const override;
 
  private:
+  Status Adopt(LocalGroup* part);
+  std::size_t MembersOf(const ParameterGroup& part) const;
   OwnStep OwnStepOf(double learning_rate) const;
   void ReadCommon();
   void ExchangeEnds();
@@ -141,6 +150,7 @@ Status LocalStep::Init(const ReplicaContext& context) {
     options.rounds_per_step = kRoundsPerStep;
     SHOAL_ASSIGN_OR_RETURN(made.differences,
                            NewGroupExchange(*member_, context.method, *part, options));
+    SHOAL_RETURN_IF_ERROR(Adopt(&made));
     parts_.push_back(std::move(made));
     if (!part->shared()) continue;
     collective::ExchangeConfig exchange;
@@ -154,6 +164,35 @@ Status LocalStep::Init(const ReplicaContext& context) {
                                              member_->compute));
   }
   return Status::Ok();
+}
+
+// What was not sent is in the unit of a mean over so many members.
+Status LocalStep::Adopt(LocalGroup* part) {
+  if (member_->errors == nullptr) return Status::Ok();
+  KeptVector kept = member_->errors->Take(VectorName(kDifferences, *part->part));
+  part->common = {std::move(kept.common), std::move(kept.common_momentum)};
+  if (kept.members == MembersOf(*part->part)) part->differences->Adopt(std::move(kept.errors));
+  // The own parameters, which are read where there are none in common yet, may be others since.
+  if (member_->errors->used() && kept.members == 0) {
+    return FailedPrecondition("this peer does not know any more what its group had in common");
+  }
+  return Status::Ok();
+}
+
+void LocalStep::KeepErrors(ErrorKeeper* keeper) {
+  SHOAL_ASSERT_ON(*member_->control);
+  for (LocalGroup& part : parts_) {
+    KeptVector kept;
+    kept.errors = part.differences->TakeErrors();
+    kept.members = MembersOf(*part.part);
+    kept.common = std::move(part.common.values);
+    kept.common_momentum = std::move(part.common.momentum);
+    keeper->Keep(VectorName(kDifferences, *part.part), std::move(kept));
+  }
+}
+
+std::size_t LocalStep::MembersOf(const ParameterGroup& part) const {
+  return std::size_t{member_->config.pipelines} * part.copies;
 }
 
 // Of the order's step.

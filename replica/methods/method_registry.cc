@@ -198,6 +198,7 @@ Result<ReplicaMethod> ParseReplicaMethod(std::string_view text) {
     method.traits.clips_locally = true;
     method.traits.prepares_checkpoints = true;
     method.traits.follows_steps = false;
+    method.traits.pipelines_differ = true;
     method.alone.clear();
     method.local.ends_codec =
         local.exact_ends || method.traits.lossless ? compression::kLosslessCodec : kEndsCodec;

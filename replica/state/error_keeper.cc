@@ -25,6 +25,7 @@ KeptVector ErrorKeeper::Take(const std::string& vector) {
 }
 
 void ErrorKeeper::Keep(const std::string& vector, KeptVector kept) {
+  used_ = true;
   kept_[vector] = std::move(kept);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -17,7 +18,7 @@ namespace {
 bool MayKeepAnyStep(const RunConfig& config) {
   if (config.pipelines == 1) return true;
   const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return method.ok() && !method->traits.prepares_checkpoints;
+  return method.ok() && (!method->traits.prepares_checkpoints || method->traits.pipelines_differ);
 }
 
 // Whether a scheduler that was started again knows all that it has to, to go on with a generation.
@@ -66,7 +67,27 @@ bool HeldSteps::MayReturn(std::uint32_t stage) const {
   return false;
 }
 
+// Where only a whole pipeline can go on.
+HeldSteps::Coverage HeldSteps::CoveredByPipelines() const {
+  Coverage covered{true, false, false, false};
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+    bool stays = true, possible = true;
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      const Member* const member = plan_.At(p, s);
+      const bool holds = Holds(member, p, s);
+      stays = stays && holds && member->may_host();
+      possible = possible && (holds || (member != nullptr && !member->connected));
+    }
+    covered.all = covered.all && stays;
+    covered.stays = covered.stays || stays;
+    covered.possible = covered.possible || possible;
+  }
+  covered.every_stage = covered.stays;
+  return covered;
+}
+
 HeldSteps::Coverage HeldSteps::Covered() const {
+  if (plan_.pipelines_differ()) return CoveredByPipelines();
   Coverage covered{true, true, true, true};
   for (std::uint32_t s = 0; s < config_.stages; ++s) {
     bool any = false, stays = false;
@@ -108,10 +129,17 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
 }
 
 // Whether the next generation can have those who hold the step as they are: all positions, or at
-// least every stage where members may come and go.
+// least every stage, or a whole pipeline, where members may come and go.
 bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
   const bool left = step_ < config_.steps;  // else there is only a checkpoint to be made
-  return left && (covered.all || (in_place_ && covered.stays)) && !history_.held();
+  const bool some = (in_place_ || plan_.pipelines_differ()) && covered.stays;
+  return left && (covered.all || some) && !history_.held() && !GrowsFromCheckpoint();
+}
+
+// Whether who is not in the plan can only come in with a checkpoint, and there is one of the step.
+bool HeldSteps::GrowsFromCheckpoint() const {
+  return plan_.pipelines_differ() && step_ == history_.checkpoint().step &&
+         plan_.whole() < config_.pipelines;
 }
 
 StepsFate HeldSteps::Decide() {
@@ -124,8 +152,9 @@ StepsFate HeldSteps::Decide() {
     return StepsFate::kKept;
   }
   if (step_ <= history_.checkpoint().step) return StepsFate::kTrainedAgain;  // there is none
-  if (covered.every_stage) {
-    return closing_.Begin(step_, step_seconds_) ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
+  if (covered.every_stage) {  // copies that differ make no checkpoint
+    const bool saves = !plan_.pipelines_differ() && closing_.Begin(step_, step_seconds_);
+    return saves ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
   }
   if (!covered.possible || reaction_.now() >= until_) return StepsFate::kTrainedAgain;
   phase_ = Phase::kAwaiting;
@@ -223,11 +252,14 @@ std::vector<BoundPeer> HeldSteps::Holders() const {
   std::vector<BoundPeer> holders;
   if (phase_ != Phase::kKept) return holders;
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
+    const std::size_t before = holders.size();
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
       if (!Holds(member, p, s) || !member->may_host()) continue;
       holders.push_back({member->peer, s, p, true, member->joined});
     }
+    const bool whole = holders.size() - before == config_.stages;
+    if (plan_.pipelines_differ() && !whole) holders.resize(before);
   }
   return holders;
 }
@@ -289,13 +321,19 @@ std::optional<std::uint64_t> HeldSteps::StepOfReturned(bool all) const {
     if (step <= history_.checkpoint().step || step > config_.steps) continue;
     std::set<std::pair<std::uint32_t, std::uint32_t>> places;
     std::set<std::uint32_t> stages;
+    std::map<std::uint32_t, std::uint32_t> by_pipeline;
     for (const auto& [peer, member] : members_.all()) {
       if (!Counts(member, step)) continue;
       places.emplace(member.held.stage(), member.held.pipeline());
       stages.insert(member.held.stage());
+      ++by_pipeline[member.held.pipeline()];
     }
-    const bool whole = all ? places.size() == PlacesLeft() : stages.size() == config_.stages;
-    if (whole) return step;
+    const bool covered =
+        plan_.pipelines_differ()
+            ? std::ranges::any_of(by_pipeline,
+                                  [this](const auto& of) { return of.second == config_.stages; })
+            : stages.size() == config_.stages;
+    if (all ? places.size() == PlacesLeft() : covered) return step;
   }
   return std::nullopt;
 }

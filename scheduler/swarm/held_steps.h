@@ -5,7 +5,8 @@
 // positions are held, the next generation goes on in place: nobody loads or sends anything. If at
 // least every stage is, it does so, too, where the replica method lets members come and go; else
 // the holders save a closing checkpoint. If not, peers get a moment to come back; then the run goes
-// back to its last checkpoint.
+// back to its last checkpoint. Where pipelines differ between checkpoints, those that are whole go
+// on, or none.
 //
 // A scheduler that was started again goes on with the generation itself, whatever the method, if
 // all members still do. Thread: control.
@@ -77,8 +78,10 @@ class HeldSteps {
   bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
   std::vector<PeerId> HolderIds() const;
   bool MayGoOnInPlace(const Coverage& covered) const;
+  bool GrowsFromCheckpoint() const;
   void Release();
   bool MayReturn(std::uint32_t stage) const;
+  Coverage CoveredByPipelines() const;
   Coverage Covered() const;
   StepsFate Decide();
   std::set<PeerId> CatchUp();

@@ -107,7 +107,19 @@ bool Newcomers::WouldGrow() const {
   return std::ranges::all_of(ready, [](std::size_t count) { return count > 0; });
 }
 
+// Whoever has no position counts, prepared or not.
+bool Newcomers::EnoughForOneMore() const {
+  if (plan_.whole() >= config_.pipelines) return false;
+  const std::uint32_t pipelines = plan_.whole() + 1;
+  return members_.candidates() >= std::size_t{config_.stages} * pipelines &&
+         plan_.Propose(pipelines).has_value();
+}
+
 void Newcomers::Look() {
+  if (plan_.pipelines_differ() && lifecycle_.state() == RunState::kTraining &&
+      !lifecycle_.ending() && EnoughForOneMore()) {
+    lifecycle_.EndSoon("peers for a further pipeline are here");
+  }
   if (!possible_ || !lifecycle_.active() || plan_.pipelines() == 0) return;
   AskToPrepare();
   if (lifecycle_.state() == RunState::kTraining && WouldGrow()) {

@@ -5,7 +5,9 @@
 // generation ends with a step, and the next plan has them as shadows. A shadow gets its stage's
 // state from its group, tells when it has all of it, and is in step when the checksum of its
 // weights after a further step is that of its group.
-// Only with replica methods that keep nothing else (MethodTraits::follows_steps). Thread: control.
+// Only with replica methods that keep nothing else (MethodTraits::follows_steps). Where pipelines
+// differ, members for a further one wait for the next checkpoint, which is made for them at once.
+// Thread: control.
 
 #ifndef SHOAL_SCHEDULER_SWARM_NEWCOMERS_H_
 #define SHOAL_SCHEDULER_SWARM_NEWCOMERS_H_
@@ -67,6 +69,7 @@ class Newcomers {
                                         const std::vector<std::size_t>& counts) const;
   void AskToPrepare();
   bool WouldGrow() const;
+  bool EnoughForOneMore() const;
 
   const RunConfig& config_;
   const ArtefactMap& initial_;

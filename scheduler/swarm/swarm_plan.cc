@@ -4,10 +4,20 @@
 #include <cstdlib>
 #include <utility>
 
+#include "replica/methods/replica_method.h"
+
 namespace shoal::scheduler {
+namespace {
+
+bool PipelinesDiffer(const RunConfig& config) {
+  const auto method = replica::ParseReplicaMethod(config.replica_method);
+  return config.pipelines > 1 && method.ok() && method->traits.pipelines_differ;
+}
+
+}  // namespace
 
 SwarmPlan::SwarmPlan(const RunConfig& config, Members* members)
-    : config_(config), members_(*members) {}
+    : config_(config), members_(*members), pipelines_differ_(PipelinesDiffer(config)) {}
 
 std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
   if (members_.candidates() < std::size_t{config_.stages} * pipelines) return std::nullopt;

@@ -23,6 +23,9 @@ class SwarmPlan {
   // Both outlive it.
   SwarmPlan(const RunConfig& config, Members* members);
 
+  // Whether a pipeline that is whole may go on without the others, and nobody else can
+  // (MethodTraits::pipelines_differ).
+  bool pipelines_differ() const { return pipelines_differ_; }
   // Members that a plan of all of the run's pipelines places.
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
   // Pipelines of the newest plan, and the positions in it.
@@ -88,6 +91,7 @@ class SwarmPlan {
 
   const RunConfig& config_;
   Members& members_;
+  const bool pipelines_differ_;
   PlacementPlan positions_;
   std::set<PeerId> shadows_;
   std::set<std::uint32_t> left_out_;

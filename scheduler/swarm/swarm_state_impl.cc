@@ -285,7 +285,8 @@ std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
     peers.insert(peers.end(), ready.begin(), ready.end());
   }
   std::optional<Regrouped> plan = Regroup(peers, config_.stages, config_.pipelines);
-  if (plan && !newcomers_.possible() && plan->positions != plan_.positions()) return std::nullopt;
+  const bool same = plan && plan->positions == plan_.positions();
+  if (!same && !newcomers_.possible() && !plan_.pipelines_differ()) return std::nullopt;
   return plan;
 }
 
@@ -293,7 +294,8 @@ std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
 std::optional<PlacementPlan> SwarmStateImpl::PlanFromCheckpoint() {
   if (auto all = plan_.Propose(config_.pipelines)) return all;
   // A run that has not begun waits for all, unless somebody ordered it to start.
-  if (!newcomers_.possible() || !history_.started()) return std::nullopt;
+  const bool any = newcomers_.possible() || plan_.pipelines_differ();
+  if (!any || !history_.started()) return std::nullopt;
   if (!too_few_since_) too_few_since_ = reaction_.now();
   if (reaction_.now() - *too_few_since_ < kFewerPipelinesAfter) return std::nullopt;
   for (std::uint32_t pipelines = config_.pipelines - 1; pipelines > 0; --pipelines) {

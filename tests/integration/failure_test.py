@@ -151,6 +151,36 @@ class FailureTest(harness.SwarmTest):
             for name in victims:
                 self.assertTrue(any(name in reason for reason in ended), ended)
 
+    def test_no_step_is_lost_with_local_steps_where_a_pipeline_is_whole(self):
+        """It goes on alone between two syncs; another comes in with a checkpoint."""
+        options = {"stages": 2, "pipelines": 2, "steps": 400, "micro_batches": 4,
+                   "checkpoint_every": 10000, "optimizer": {"learning_rate": 1e-5},
+                   "replica": "average:local_steps=16"}
+        calm, _ = train(self.folder / "calm", **options)
+        with Swarm(self.folder / "s", **options) as swarm:
+            swarm.start()
+            swarm.wait_step(7)
+            victim = swarm.peer_at(stage=1, pipeline=1)
+            swarm.peers[victim].kill()
+            fewer = swarm.wait_run(lambda r: "1 of 2 pipelines train" in r["reason"],
+                                   PAUSED_WITHIN + 5, "the other goes on", but=[victim])
+            self.assertEqual(fewer["checkpointStep"], 0)
+            self.assertGreaterEqual(fewer["step"], 7)
+            swarm.wait_step(fewer["step"] + 20, but=[victim])
+            self.assertEqual(swarm.run()["checkpointStep"], 0)
+            swarm.start_peer("newcomer")
+            whole = self.wait_whole(swarm, [victim])
+            self.assertGreater(whole["checkpointStep"], fewer["step"])
+            swarm.wait_finished(but=[victim])
+            self.assertEqual(swarm.status()["consistency"]["weightMismatches"], 0)
+            losses = swarm.run()["losses"]
+            self.assertEqual(len(losses), len(calm))
+            for step, (loss, expected) in enumerate(zip(losses, calm)):
+                self.assertAlmostEqual(loss, expected, delta=3e-3 * expected, msg=f"step {step}")
+            swarm.stop()
+            self.assertEqual(swarm.audit(400)["stepsThrownAway"], 0)
+            self.assertEqual(swarm.events()["stepsLost"], 0)
+
     def test_a_step_goes_on_without_the_pipeline_whose_peer_hangs(self):
         self.a_step_goes_on_without_a_pipeline("average")
 

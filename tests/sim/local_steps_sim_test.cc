@@ -51,18 +51,21 @@ class Reference {
   }
 
   void Train(std::uint64_t steps) {
-    for (std::uint64_t step = 0; step < steps; ++step) {
-      for (std::uint32_t p = 0; p < options_.pipelines; ++p) Step(step, p);
-      if ((step + 1) % options_.sync_every == 0) Sync();
+    for (; step_ < steps; ++step_) {
+      for (std::uint32_t p = 0; p < models_.size(); ++p) Step(step_, p);
+      if ((step_ + 1) % options_.sync_every == 0) Sync();
     }
   }
+  // The last pipelines are gone, and their micro-batches are the others'.
+  void Leave(std::size_t left) { models_.resize(left); }
   const std::vector<double>& common() const { return common_; }
 
  private:
+  std::uint32_t Pipelines() const { return static_cast<std::uint32_t>(models_.size()); }
   void Step(std::uint64_t step, std::uint32_t pipeline) {
     TinyStage& model = *models_[pipeline];
     std::uint64_t labels = 0;
-    for (std::uint32_t j = pipeline; j < options_.micro_batches; j += options_.pipelines) {
+    for (std::uint32_t j = pipeline; j < options_.micro_batches; j += Pipelines()) {
       labels += MicroBatch(&model, step, j);
     }
     const double scale = 1.0 / static_cast<double>(labels);
@@ -106,6 +109,7 @@ class Reference {
   std::shared_ptr<const dataset::PreparedData> data_;
   std::vector<std::unique_ptr<TinyStage>> models_;
   std::vector<double> common_, velocity_;
+  std::uint64_t step_ = 0;
 };
 
 struct ReferenceCase {
@@ -212,6 +216,38 @@ INSTANTIATE_TEST_SUITE_P(All, LocalMethods,
                                          "average:codec=dithered:step=0.3,",
                                          "powersgd:rank=2,start=2,", "qadam:bits=4,bucket=64,",
                                          "onebit:bucket=64,", "cocktail:random=0.25,top=0.5,"));
+
+// Behind a step that is no sync, two of three pipelines go on with what all had in common last.
+TEST(LocalStepsTest, PipelinesThatAreWholeGoOnWithoutTheOthers) {
+  SwarmOptions options = LocalOptions("average:", 4, 1, 3);
+  options.replica += ",outer_rate=0.7,outer_momentum=0.9";
+  SimSwarm swarm(options);
+  ASSERT_TRUE(swarm.Open(0) && swarm.TrainTo(10)) << Why(swarm);
+  swarm.Run(std::chrono::seconds(1));
+  swarm.SetPipelines(2);
+  swarm.Run(std::chrono::seconds(1));
+  ASSERT_TRUE(swarm.Open(10) && swarm.TrainTo(20)) << Why(swarm);
+  Reference reference(options, 0.7, 0.9);
+  reference.Train(10);
+  reference.Leave(2);
+  reference.Train(20);
+  const std::vector<float>& weights = swarm.at(0, 1).tiny().weights();
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    ASSERT_NEAR(weights[i], reference.common()[i], 2e-5) << i;
+  }
+}
+
+// As a process whose memory of the former generation is gone.
+TEST(LocalStepsTest, NobodyGoesOnWithoutWhatWasInCommon) {
+  SimSwarm swarm(LocalOptions("average:", 4, 1, 2));
+  ASSERT_TRUE(swarm.Open(0) && swarm.TrainTo(6)) << Why(swarm);
+  swarm.Close();
+  swarm.Run(std::chrono::seconds(1));
+  swarm.at(0, 1).kept_.At(5);
+  EXPECT_FALSE(swarm.Open(6));
+  ASSERT_TRUE(swarm.at(0, 1).trouble());
+  EXPECT_NE(swarm.at(0, 1).trouble()->status.message().find("had in common"), std::string::npos);
+}
 
 // ---- pipelines that differ ----
 

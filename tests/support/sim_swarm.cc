@@ -528,7 +528,10 @@ std::vector<std::vector<float>> SimSwarm::SaveWeights() const {
 }
 
 void SimSwarm::LoadWeights(const std::vector<std::vector<float>>& weights) {
-  for (std::size_t i = 0; i < peers_.size(); ++i) peers_[i]->tiny().weights() = weights[i];
+  for (std::size_t i = 0; i < peers_.size(); ++i) {
+    peers_[i]->tiny().weights() = weights[i];
+    peers_[i]->kept_ = {};
+  }
 }
 
 namespace {

@@ -128,7 +128,7 @@ class SimSwarm {
   const std::vector<std::unique_ptr<Peer>>& peers() const { return peers_; }
 
   std::vector<std::vector<float>> SaveWeights() const;
-  void LoadWeights(const std::vector<std::vector<float>>& weights);
+  void LoadWeights(const std::vector<std::vector<float>>& weights);  // nothing else is remembered
   // Weights and moments of a stage, and what puts them into all of its peers' models, as a
   // checkpoint does: they remember nothing else.
   using StageState = std::vector<std::vector<float>>;

@@ -319,6 +319,7 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
     peer->pipeline = static_cast<int>(position.pipeline());
     peer->shadow = position.shadow();
   }
+  CheckWhole(former, *peer);
   if (peer->shadow) {
     EXPECT_TRUE(plan.in_place());
     EXPECT_TRUE(former_stage == peer->stage || peer->prepared == peer->stage);
@@ -362,20 +363,6 @@ void SimSwarm::OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan) {
     if (plan.step() == peer->applied) peer->working = peer->synced = false;
   }
   peer->plans[plan.step()] = plan;
-}
-
-// Nobody has more than an equal share, and where all of the run's pipelines count each has what is
-// at home there.
-void SimSwarm::CheckShares(const control::v1::StepPlan& plan, int pipeline) const {
-  const auto& own = plan.pipelines(pipeline).micro_batches();
-  std::uint32_t counting = 0;
-  for (const auto& each : plan.pipelines()) counting += each.micro_batches().empty() ? 0 : 1;
-  if (plan.amendment() > 0) return;
-  EXPECT_LT(static_cast<std::uint32_t>(own.size()) * counting, config_.micro_batches + counting);
-  for (const auto& batch : own) {
-    if (counting < config_.pipelines) continue;
-    EXPECT_EQ(batch.global_index() % counting, own[0].global_index() % counting);
-  }
 }
 
 void SimSwarm::Work(SimPeer* peer) {

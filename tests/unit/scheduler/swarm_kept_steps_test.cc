@@ -163,7 +163,7 @@ TEST(KeptStepsTest, WhatBecomesOfStepsGoesByTheMethod) {
                                      {"onebit", kKept},
                                      {"marsit", kAgain},
                                      {"qsdp", kAgain},
-                                     {"average:local_steps=8", kAgain}}) {
+                                     {"average:local_steps=8", kKept}}) {
     SCOPED_TRACE(method);
     RunConfig config = SimConfig(2, 2);
     config.replica_method = method;

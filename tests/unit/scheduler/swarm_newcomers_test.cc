@@ -127,6 +127,80 @@ TEST(NewcomersTest, PipelinesKeepTheirMicroBatchesWhenOthersComeAndGo) {
   ExpectRightLosses(&swarm);
 }
 
+RunConfig Local(std::uint32_t pipelines, std::uint64_t checkpoint_every = 1000) {
+  RunConfig config = Long(2, pipelines);
+  config.replica_method = "average:local_steps=4";
+  config.checkpoint_every = checkpoint_every;
+  return config;
+}
+
+// Between two syncs pipelines differ: those that are whole go on, and more come with a checkpoint.
+TEST(LocalStepsTest, APipelineThatIsWholeGoesOnWithoutTheOther) {
+  SimSwarm swarm(Local(2), 511);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 4, 0, 1), other = PeerAt(&swarm, 4, 1, 0);
+  swarm.Kill(victim);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::seconds(4)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(4)));
+  EXPECT_GE(swarm.View().step, 7u);
+  EXPECT_TRUE(swarm.Peer(other).plan.in_place());
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 1u);
+  swarm.RunFor(std::chrono::seconds(10));
+  EXPECT_THAT(swarm.View().reason, HasSubstr("1 of 2 pipelines train, since lost peer "));
+  const std::uint64_t reached = swarm.View().step;
+  EXPECT_GT(reached, 12u);
+  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
+  swarm.Connect(victim);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 3; }, std::chrono::minutes(1)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(10)));
+  EXPECT_GE(swarm.View().checkpoint_step, reached);
+  EXPECT_FALSE(swarm.Peer(other).plan.in_place());
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 2u);
+  EXPECT_EQ(swarm.Peer(other).plan.resume_step(), swarm.View().checkpoint_step);
+  swarm.RunFor(std::chrono::seconds(5));
+  EXPECT_EQ(swarm.View().generation, 3u);
+  EXPECT_EQ(swarm.View().reason, "");
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// One member of each is left of a stage, but these are of two pipelines.
+TEST(LocalStepsTest, NobodyStandsInForAMemberOfAnotherPipeline) {
+  SimSwarm swarm(Local(2, 8), 512);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 14; }));
+  EXPECT_EQ(swarm.View().checkpoint_step, 8u);
+  const std::size_t upper = PeerAt(&swarm, 4, 0, 1), lower = PeerAt(&swarm, 4, 1, 0);
+  swarm.Kill(PeerAt(&swarm, 4, 0, 0));
+  swarm.Kill(PeerAt(&swarm, 4, 1, 1));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused, std::chrono::seconds(10)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(1)));
+  EXPECT_FALSE(swarm.Peer(lower).plan.in_place());
+  EXPECT_EQ(swarm.Peer(lower).plan.resume_step(), 8u);
+  EXPECT_EQ(swarm.Peer(upper).plan.config().pipelines(), 1u) << "with whom there is";
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+TEST(LocalStepsTest, ASchedulerThatComesBackLosesNoStepWithoutAPeer) {
+  SimSwarm swarm(Local(3), 513);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t victim = PeerAt(&swarm, 6, 1, 1), other = PeerAt(&swarm, 6, 2, 0);
+  swarm.Kill(victim);
+  const std::uint64_t held = swarm.Peer(other).applied;
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(30)));
+  EXPECT_GE(swarm.View().step, held);
+  EXPECT_TRUE(swarm.Peer(other).plan.in_place());
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 2u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
 // A run waits for all of its pipelines, unless somebody wants it to begin.
 TEST(NewcomersTest, AnOrderStartsARunWithFewerPipelines) {
   SimSwarm swarm(Long(2, 2), 506);
@@ -285,6 +359,7 @@ TEST(NewcomersTest, AnyoneAnytime) {
     RunConfig config = Long(2 + seed % 2, 3);
     config.steps = 80;
     config.checkpoint_every = 7;
+    if (seed % 4 == 1) config.replica_method = "average:local_steps=3";
     SimSwarm swarm(config, seed);
     swarm.catch_up = std::chrono::milliseconds(100 + random() % 5000);
     const std::size_t peers = config.stages * 3 + 2;
