@@ -79,10 +79,10 @@ HeldSteps::Coverage HeldSteps::CoveredByPipelines() const {
       possible = possible && (holds || (member != nullptr && !member->connected));
     }
     covered.all = covered.all && stays;
-    covered.stays = covered.stays || stays;
+    covered.whole += stays ? 1 : 0;
     covered.possible = covered.possible || possible;
   }
-  covered.every_stage = covered.stays;
+  covered.every_stage = covered.stays = covered.whole > 0;
   return covered;
 }
 
@@ -133,13 +133,15 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
 bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
   const bool left = step_ < config_.steps;  // else there is only a checkpoint to be made
   const bool some = (in_place_ || plan_.pipelines_differ()) && covered.stays;
-  return left && (covered.all || some) && !history_.held() && !GrowsFromCheckpoint();
+  return left && (covered.all || some) && !history_.held() && !GrowsFromCheckpoint(covered);
 }
 
-// Whether who is not in the plan can only come in with a checkpoint, and there is one of the step.
-bool HeldSteps::GrowsFromCheckpoint() const {
+// Whether there is a checkpoint of the step, with which alone more pipelines than are whole can
+// train.
+bool HeldSteps::GrowsFromCheckpoint(const Coverage& covered) const {
   return plan_.pipelines_differ() && step_ == history_.checkpoint().step &&
-         plan_.whole() < config_.pipelines;
+         covered.whole < config_.pipelines &&
+         members_.candidates() >= std::size_t{config_.stages} * (covered.whole + 1);
 }
 
 StepsFate HeldSteps::Decide() {

@@ -71,14 +71,15 @@ class HeldSteps {
   enum class Phase : std::uint8_t { kNone, kAwaiting, kKept };
   struct Coverage {
     bool all = false, every_stage = false;
-    bool stays = false;     // every stage has a member that holds it and wants to go on
-    bool possible = false;  // every stage has a member that holds it, or may come back with it
+    bool stays = false;       // every stage has a member that holds it and wants to go on
+    bool possible = false;    // every stage has a member that holds it, or may come back with it
+    std::uint32_t whole = 0;  // pipelines of such that want to go on, where only these can
   };
 
   bool Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const;
   std::vector<PeerId> HolderIds() const;
   bool MayGoOnInPlace(const Coverage& covered) const;
-  bool GrowsFromCheckpoint() const;
+  bool GrowsFromCheckpoint(const Coverage& covered) const;
   void Release();
   bool MayReturn(std::uint32_t stage) const;
   Coverage CoveredByPipelines() const;

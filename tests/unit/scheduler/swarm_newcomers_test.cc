@@ -201,6 +201,27 @@ TEST(LocalStepsTest, ASchedulerThatComesBackLosesNoStepWithoutAPeer) {
   ExpectRightLosses(&swarm);
 }
 
+// The checkpoint that it waits for is also how a spare comes in.
+TEST(LocalStepsTest, WhoLeavesIsReplacedWithOneCheckpoint) {
+  SimSwarm swarm(Local(2), 514);
+  for (int i = 0; i < 5; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t leaver = PeerAt(&swarm, 5, 0, 1), other = PeerAt(&swarm, 5, 1, 0);
+  PeerMessage message;
+  message.mutable_handing_over()->set_reason("its owner wants it back");
+  swarm.Say(leaver, message);
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.View().generation == 2; }, std::chrono::minutes(1)));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(10)));
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 2u);
+  EXPECT_EQ(swarm.Peer(other).plan.resume_step(), swarm.View().checkpoint_step);
+  EXPECT_EQ(swarm.Peer(leaver).stage, -1);
+  EXPECT_EQ(swarm.checkpoints().size(), 1u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  EXPECT_EQ(swarm.View().generation, 2u);
+  ExpectRightLosses(&swarm);
+}
+
 // A run waits for all of its pipelines, unless somebody wants it to begin.
 TEST(NewcomersTest, AnOrderStartsARunWithFewerPipelines) {
   SimSwarm swarm(Long(2, 2), 506);
