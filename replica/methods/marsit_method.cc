@@ -19,6 +19,7 @@ Result<ReplicaMethod> ParseMarsit(const compression::CodecSpec& spec, bool /*loc
   method.codec = compression::kLosslessCodec;
   method.traits.clips_locally = true;
   method.traits.prepares_checkpoints = true;
+  method.traits.pipelines_differ = true;
   MarsitOptions options;
   if (!spec.Option("every").empty() && spec.Option("every") != "auto") {
     SHOAL_ASSIGN_OR_RETURN(options.every, NumberOption(spec, "every", 1, kEveryMax, {}));

@@ -72,8 +72,8 @@ struct MethodTraits {
   // count for a while gets its state from the others (shadow). What it has not sent waits, or is
   // lost.
   bool follows_steps = false;
-  // Each pipeline has weights and moments of its own between exchanges: one that is whole may go on
-  // without the others, but nobody can follow or replace its members until a checkpoint.
+  // Each pipeline has weights, or moments, of its own between checkpoints: one that is whole may go
+  // on without the others, but nobody can follow or replace its members.
   bool pipelines_differ = false;
   // Members that share a LAN add up there first; which ones do is measured, or else in the spec.
   bool uses_lans = false, measures_lans = false;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "replica/methods/replica_method.h"
 #include "unit/scheduler/sim_swarm.h"
 
 namespace shoal::scheduler {
@@ -22,7 +23,8 @@ std::set<std::string> PipelineOf(const control::v1::Plan& plan, const SimPeer& p
 
 // Where pipelines differ they go on whole, or not at all.
 void SimSwarm::CheckWhole(const control::v1::Plan& former, const SimPeer& peer) const {
-  if (config_.replica_method.find("local_steps") == std::string::npos) return;
+  const auto method = replica::ParseReplicaMethod(config_.replica_method);
+  if (!method.ok() || !method->traits.pipelines_differ) return;
   const auto now = PipelineOf(peer.plan, peer);
   if (!peer.plan.in_place() || now.empty()) return;
   EXPECT_EQ(now, PipelineOf(former, peer)) << peer.name;

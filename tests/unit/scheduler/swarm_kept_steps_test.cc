@@ -161,7 +161,7 @@ TEST(KeptStepsTest, WhatBecomesOfStepsGoesByTheMethod) {
                                      {"powersgd", kKept},
                                      {"qadam:bits=4", kKept},
                                      {"onebit", kKept},
-                                     {"marsit", kAgain},
+                                     {"marsit", kKept},
                                      {"qsdp", kAgain},
                                      {"average:local_steps=8", kKept}}) {
     SCOPED_TRACE(method);

@@ -380,7 +380,8 @@ TEST(NewcomersTest, AnyoneAnytime) {
     RunConfig config = Long(2 + seed % 2, 3);
     config.steps = 80;
     config.checkpoint_every = 7;
-    if (seed % 4 == 1) config.replica_method = "average:local_steps=3";
+    if (seed % 8 == 1) config.replica_method = "average:local_steps=3";
+    if (seed % 8 == 5) config.replica_method = "marsit";
     SimSwarm swarm(config, seed);
     swarm.catch_up = std::chrono::milliseconds(100 + random() % 5000);
     const std::size_t peers = config.stages * 3 + 2;
