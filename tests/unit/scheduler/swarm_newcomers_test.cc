@@ -185,6 +185,53 @@ TEST(LocalStepsTest, NobodyStandsInForAMemberOfAnotherPipeline) {
   ExpectRightLosses(&swarm);
 }
 
+TEST(LocalStepsTest, WhatIsLeftOfTwoPipelinesMakesNone) {
+  SimSwarm swarm(Local(3), 515);
+  for (int i = 0; i < 6; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t other = PeerAt(&swarm, 6, 1, 0);
+  swarm.Kill(PeerAt(&swarm, 6, 0, 0));
+  swarm.Kill(PeerAt(&swarm, 6, 2, 1));
+  swarm.RunFor(std::chrono::seconds(1));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(4)));
+  EXPECT_GE(swarm.View().step, 7u);
+  EXPECT_TRUE(swarm.Peer(other).plan.in_place());
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 1u);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// Their weights are of different pipelines.
+TEST(LocalStepsTest, MembersThatAreLeftMakeNoCheckpoint) {
+  SimSwarm swarm(Local(2), 516);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t teller = PeerAt(&swarm, 4, 0, 1);
+  for (const std::uint64_t generation : {1, 2}) {
+    ASSERT_TRUE(swarm.RunUntil([&] {
+      return swarm.Peer(teller).generation == generation &&
+             swarm.View().state == RunState::kTraining;
+    }));
+    if (generation == 2) {
+      EXPECT_TRUE(swarm.Peer(teller).plan.in_place());
+      EXPECT_EQ(swarm.View().step, swarm.Peer(teller).plan.resume_step()) << "the same step";
+    }
+    const PeerId& neighbour = swarm.Peer(PeerAt(&swarm, 4, 0, 0)).id;
+    PeerMessage message;
+    message.mutable_link_broken()->set_generation(generation);
+    message.mutable_link_broken()->set_peer(neighbour.key.data(), neighbour.key.size());
+    message.mutable_link_broken()->set_error("reset");
+    swarm.Say(teller, message);
+  }
+  ASSERT_TRUE(
+      swarm.RunUntil([&] { return swarm.Peer(teller).generation == 3; }, std::chrono::minutes(1)));
+  EXPECT_FALSE(swarm.Peer(teller).plan.in_place());
+  EXPECT_EQ(swarm.Peer(teller).plan.resume_step(), 0u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(swarm.Peer(i).closings.empty());
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
 TEST(LocalStepsTest, ASchedulerThatComesBackLosesNoStepWithoutAPeer) {
   SimSwarm swarm(Local(3), 513);
   for (int i = 0; i < 6; ++i) swarm.AddPeer();
