@@ -110,6 +110,7 @@ class LocalStep final : public ReplicaStep {
   Status Init(const ReplicaContext& context);
   void Reduce(const ReduceOrder& order, std::function<void(Result<double>)> done) override;
   void Apply(const ApplyOrder& order, std::function<void(Status)> done) override;
+  void Abandon() override;
   void KeepErrors(ErrorKeeper* keeper) override;
   std::string Awaited(const PeerId** peer) const override;
 
@@ -328,6 +329,7 @@ void LocalStep::OnMean(LocalGroup* part, Result<Buffer> mean) {
     return Moved(common, mean, local);
   };
   scope_.Run(member_->compute, "local.outer", std::move(move), [this, part](Common next) {
+    if (parts_left_ == 0) return;  // the step is abandoned
     part->next = std::move(next);
     if (--parts_left_ > 0) return;
     skip_ ? ApplyAgreed() : Finish(SquaredNorm());
@@ -362,6 +364,16 @@ void LocalStep::Apply(const ApplyOrder& order, std::function<void(Status)> done)
     part.next = {};
   }
   AgreeOnAll();
+}
+
+void LocalStep::Abandon() {
+  SHOAL_ASSERT_ON(*member_->control);
+  if (!applied_ || parts_left_ == 0) return;  // it waits for nobody
+  parts_left_ = 0;
+  scope_.Post("local.abandoned", [this] {
+    if (!applied_) return;
+    std::exchange(applied_, nullptr)(Unavailable("the generation ended in the midst of a sync"));
+  });
 }
 
 void LocalStep::ApplyAgreed() {

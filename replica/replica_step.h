@@ -183,6 +183,9 @@ class ReplicaStep {
   // gradients are zero. Where a method does beside the step what a checkpoint needs, or what local
   // steps owe each other, it does so without the step.
   virtual void Apply(const ApplyOrder& order, std::function<void(Status)> done) = 0;
+  // The generation has ended: an Apply that waits for others ends with an error, where members may
+  // go on with what they hold.
+  virtual void Abandon() {}
 
   // What this member has not sent yet, as of the last Apply; the end of this step.
   virtual void KeepErrors(ErrorKeeper* keeper) { static_cast<void>(keeper); }

@@ -4,6 +4,7 @@
 
 #include "replica/factor_exchange.h"
 #include "replica/methods/method_entry.h"
+#include "replica/state/error_keeper.h"
 
 namespace shoal::replica {
 namespace {
@@ -34,10 +35,16 @@ const MethodStep* FindStep(std::string_view method) {
 }
 
 Result<std::unique_ptr<ReplicaStep>> NewReplicaStep(ReplicaContext context) {
-  if (context.method.local.steps > 0) return NewLocalStep(std::move(context));
-  const MethodStep* const found = FindStep(context.method.entry->name);
-  SHOAL_CHECK(found != nullptr);
-  return found->step(std::move(context));
+  ErrorKeeper* const keeper = context.member->errors;
+  auto make = NewLocalStep;
+  if (context.method.local.steps == 0) {
+    const MethodStep* const found = FindStep(context.method.entry->name);
+    SHOAL_CHECK(found != nullptr);
+    make = found->step;
+  }
+  SHOAL_ASSIGN_OR_RETURN(auto step, make(std::move(context)));
+  if (keeper != nullptr) keeper->DropRest();
+  return step;
 }
 
 }  // namespace shoal::replica

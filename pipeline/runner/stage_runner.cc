@@ -182,6 +182,7 @@ void Runner::OnFinished() {
 void Runner::Settle(std::function<void(Result<std::uint64_t>)> done) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!failed()) OnFinished();
+  if (replica_ != nullptr) replica_->Abandon();
   settled_ = std::move(done);
   TellSettled();
 }
@@ -189,8 +190,7 @@ void Runner::Settle(std::function<void(Result<std::uint64_t>)> done) {
 void Runner::TellSettled() {
   if (!settled_ || applying_.model_at_work()) return;
   notices_.Post("runner.settled", [this] {
-    const bool still = settled_ && !applying_.model_at_work();
-    if (still) std::exchange(settled_, nullptr)(applying_.held());
+    if (settled_ && !applying_.model_at_work()) std::exchange(settled_, nullptr)(applying_.held());
   });
 }
 

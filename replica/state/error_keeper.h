@@ -45,6 +45,8 @@ class ErrorKeeper {
   // What was kept of a vector, once; nothing where nothing was.
   KeptVector Take(const std::string& vector);
   void Keep(const std::string& vector, KeptVector kept);
+  // What nobody has taken is of no use any more.
+  void DropRest() { kept_.clear(); }
 
  private:
   bool used_ = false;

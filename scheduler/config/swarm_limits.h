@@ -50,6 +50,10 @@ inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
 inline constexpr Duration kPrepareAgainFirst = std::chrono::seconds(2);  // who went as a shadow
 inline constexpr Duration kPrepareAgainMax = std::chrono::minutes(10);
+// Where only a checkpoint lets further pipelines in: until some are tried that did not train last
+// time, at first and at most.
+inline constexpr Duration kGrowAgainAfter = std::chrono::minutes(1);
+inline constexpr Duration kGrowAgainAfterMost = std::chrono::hours(1);
 inline constexpr std::uint32_t kInPlaceTries = 3;  // from the same step
 inline constexpr Duration kRestartGrace = std::chrono::seconds(15);
 inline constexpr Duration kReleaseAfter = std::chrono::minutes(1);  // a checkpoint has it

@@ -47,18 +47,33 @@ double ClosingCheckpoint::SecondsToSave(const std::vector<double>& rates_bps) co
   return most;
 }
 
+// Those of a pipeline that hold so many steps and can save them.
+std::vector<const Member*> ClosingCheckpoint::HoldersIn(std::uint32_t pipeline,
+                                                        std::uint64_t step) const {
+  std::vector<const Member*> holders;
+  for (std::uint32_t s = 0; s < config_.stages; ++s) {
+    const Member* const member = plan_.At(pipeline, s);
+    const bool holds = member != nullptr && member->connected && member->save_error.empty() &&
+                       member->held.generation() == history_.generation() &&
+                       member->held.step() == step;
+    if (holds) holders.push_back(member);
+  }
+  return holders;
+}
+
 bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
   step_ = 0;
   holders_.clear();
   std::vector<bool> held(config_.stages, false);
   std::vector<double> rates_bps(config_.stages, 0);
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
-    for (std::uint32_t s = 0; s < config_.stages; ++s) {
-      const Member* const member = plan_.At(p, s);
-      const bool holds = member != nullptr && member->connected && member->save_error.empty() &&
-                         member->held.generation() == history_.generation() &&
-                         member->held.step() == step;
-      if (!holds) continue;
+    const std::vector<const Member*> holders = HoldersIn(p, step);
+    // Where pipelines differ a checkpoint is of one of them.
+    if (plan_.pipelines_differ() && (holders.size() < config_.stages || !holders_.empty())) {
+      continue;
+    }
+    for (const Member* const member : holders) {
+      const auto s = static_cast<std::uint32_t>(member->stage);
       holders_.push_back({member->peer, s});
       held[s] = true;
       rates_bps[s] += static_cast<double>(member->line.upload_bps);

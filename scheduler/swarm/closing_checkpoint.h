@@ -43,6 +43,7 @@ class ClosingCheckpoint {
 
  private:
   // `rates_bps`: of the holders of each stage together, as far as they are known.
+  std::vector<const Member*> HoldersIn(std::uint32_t pipeline, std::uint64_t step) const;
   double SecondsToSave(const std::vector<double>& rates_bps) const;
   void End(const std::string& trouble);
 

@@ -71,18 +71,20 @@ bool HeldSteps::MayReturn(std::uint32_t stage) const {
 HeldSteps::Coverage HeldSteps::CoveredByPipelines() const {
   Coverage covered{true, false, false, false};
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
-    bool stays = true, possible = true;
+    bool stays = true, saves = true, possible = true;
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       const Member* const member = plan_.At(p, s);
       const bool holds = Holds(member, p, s);
       stays = stays && holds && member->may_host();
+      saves = saves && holds && member->save_error.empty();
       possible = possible && (holds || (member != nullptr && !member->connected));
     }
     covered.all = covered.all && stays;
     covered.whole += stays ? 1 : 0;
+    covered.every_stage = covered.every_stage || saves;
     covered.possible = covered.possible || possible;
   }
-  covered.every_stage = covered.stays = covered.whole > 0;
+  covered.stays = covered.whole > 0;
   return covered;
 }
 
@@ -107,6 +109,7 @@ HeldSteps::Coverage HeldSteps::Covered() const {
 
 StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
   phase_ = Phase::kNone;
+  grows_ = false;
   step_ = history_.step();
   step_seconds_ = step_seconds;
   until_ = reaction_.now() + kReturnGrace;
@@ -133,30 +136,30 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
 bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
   const bool left = step_ < config_.steps;  // else there is only a checkpoint to be made
   const bool some = (in_place_ || plan_.pipelines_differ()) && covered.stays;
-  return left && (covered.all || some) && !history_.held() && !GrowsFromCheckpoint(covered);
+  return left && (covered.all || some) && !history_.held() && !grows_;
 }
 
 // Whether there is a checkpoint of the step, with which alone more pipelines than are whole can
 // train.
 bool HeldSteps::GrowsFromCheckpoint(const Coverage& covered) const {
   return plan_.pipelines_differ() && step_ == history_.checkpoint().step &&
-         covered.whole < config_.pipelines &&
-         members_.candidates() >= std::size_t{config_.stages} * (covered.whole + 1);
+         plan_.MayGrowTo(covered.whole + 1, reaction_.now());
 }
 
 StepsFate HeldSteps::Decide() {
   phase_ = Phase::kNone;
   const Coverage covered = Covered();
+  grows_ = GrowsFromCheckpoint(covered);
   const bool tried = tries_.step == step_ && tries_.members == HolderIds();
   const std::uint32_t tries = tried ? tries_.count : 0;
-  if (MayGoOnInPlace(covered) && tries < (in_place_ ? kInPlaceTries : 1)) {
+  if (MayGoOnInPlace(covered) &&
+      tries < (in_place_ || plan_.pipelines_differ() ? kInPlaceTries : 1)) {
     phase_ = Phase::kKept;
     return StepsFate::kKept;
   }
   if (step_ <= history_.checkpoint().step) return StepsFate::kTrainedAgain;  // there is none
-  if (covered.every_stage) {  // copies that differ make no checkpoint
-    const bool saves = !plan_.pipelines_differ() && closing_.Begin(step_, step_seconds_);
-    return saves ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
+  if (covered.every_stage) {
+    return closing_.Begin(step_, step_seconds_) ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
   }
   if (!covered.possible || reaction_.now() >= until_) return StepsFate::kTrainedAgain;
   phase_ = Phase::kAwaiting;
@@ -393,8 +396,9 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
     return std::nullopt;
   }
   const std::size_t pipelines = hosts.size() / config_.stages;
-  // Fewer than run.toml has are only where members may come and go.
-  if (in_place_ ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
+  // Fewer than run.toml has are only where members, or pipelines, may come and go.
+  const bool fewer = in_place_ || plan_.pipelines_differ();
+  if (fewer ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
     return std::nullopt;
   }
   const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;

@@ -60,6 +60,8 @@ class HeldSteps {
   };
   std::optional<InProgress> TakeInProgress() { return std::exchange(in_progress_, std::nullopt); }
 
+  // The last generation has ended with a checkpoint from which more pipelines are to train.
+  bool grows() const { return grows_; }
   // Members of the newest plan with which a generation can go on in place; none: it cannot.
   std::vector<BoundPeer> Holders() const;
   // The applied steps that they hold.
@@ -113,7 +115,8 @@ class HeldSteps {
   control::v1::Apply last_apply_;
   std::uint64_t step_ = 0;  // applied ones that are held
   double step_seconds_ = 0;
-  TimePoint until_{};                    // how long peers may come back
+  TimePoint until_{};  // how long peers may come back
+  bool grows_ = false;
   bool saving_ = false;                  // as of the last event
   std::optional<TimePoint> release_at_;  // then members need not hold anything any more
   // To go on in place from the newest steps with the same members.

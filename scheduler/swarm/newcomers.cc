@@ -107,12 +107,12 @@ bool Newcomers::WouldGrow() const {
   return std::ranges::all_of(ready, [](std::size_t count) { return count > 0; });
 }
 
-// Whoever has no position counts, prepared or not.
+// Whoever has no position counts, prepared or not. Who cannot save is replaced first: no checkpoint
+// would come.
 bool Newcomers::EnoughForOneMore() const {
-  if (plan_.whole() >= config_.pipelines) return false;
-  const std::uint32_t pipelines = plan_.whole() + 1;
-  return members_.candidates() >= std::size_t{config_.stages} * pipelines &&
-         plan_.Propose(pipelines).has_value();
+  const bool all_save = std::ranges::all_of(
+      plan_.Hosts(), [](const Member* host) { return host->save_error.empty(); });
+  return all_save && plan_.MayGrowTo(plan_.whole() + 1, reaction_.now());
 }
 
 void Newcomers::Look() {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "replica/methods/replica_method.h"
+#include "scheduler/config/swarm_limits.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -27,10 +28,34 @@ std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
   return plan;
 }
 
+bool SwarmPlan::MayGrowTo(std::uint32_t pipelines, TimePoint now) {
+  return pipelines <= config_.pipelines && now >= grow_not_before_ &&
+         members_.candidates() >= std::size_t{config_.stages} * pipelines &&
+         Propose(pipelines).has_value();
+}
+
+std::uint32_t SwarmPlan::MostPipelines(TimePoint now) const {
+  return now < grow_not_before_ && trained_ > 0 ? trained_ : config_.pipelines;
+}
+
+void SwarmPlan::Trains() {
+  if (pipelines() > trained_) grow_wait_ = Duration::zero();
+  trained_ = pipelines();
+  trains_ = true;
+}
+
+void SwarmPlan::Ended(TimePoint now) {
+  const bool grew = trained_ > 0 && pipelines() > trained_;
+  if (!pipelines_differ_ || trains_ || !grew) return;
+  grow_wait_ = std::clamp(2 * grow_wait_, kGrowAgainAfter, kGrowAgainAfterMost);
+  grow_not_before_ = now + grow_wait_;
+}
+
 void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   positions_ = std::move(positions);
   shadows_ = std::move(shadows);
   left_out_.clear();
+  trains_ = false;
   members_.SetPositions(positions_);
   lans_ = LansOfPlan(config_, positions_, round_trips_);
   lans_final_ = std::exchange(lans_final_next_, false);

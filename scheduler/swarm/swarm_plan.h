@@ -36,6 +36,14 @@ class SwarmPlan {
   // A plan of so many pipelines for the members that are here; they keep their positions where they
   // can. Nothing: they are too few, or have too little memory.
   std::optional<PlacementPlan> Propose(std::uint32_t pipelines);
+  // Where only a checkpoint lets a further pipeline in: whether so many could train by now, unless
+  // some that were to did not.
+  bool MayGrowTo(std::uint32_t pipelines, TimePoint now);
+  // As many as may train: all of the run's, or for a while as many as did last.
+  std::uint32_t MostPipelines(TimePoint now) const;
+  // The newest plan trains; its generation has ended.
+  void Trains();
+  void Ended(TimePoint now);
   // Whether memory was too little when there were enough members last.
   bool too_little_memory() const { return too_little_memory_; }
   // The newest plan from now on. Nobody is ready. `shadows`: who is not in step.
@@ -99,6 +107,10 @@ class SwarmPlan {
   PlanLans lans_;  // of positions_
   bool lans_final_ = false, lans_final_next_ = false;
   bool too_little_memory_ = false;
+  bool trains_ = false;
+  std::uint32_t trained_ = 0;  // pipelines, last; 0: none did
+  TimePoint grow_not_before_{};
+  Duration grow_wait_{};
   std::set<PeerId> ready_;
 };
 

@@ -238,6 +238,7 @@ void SwarmStateImpl::OnPlanReady(const Member& member, const control::v1::PlanRe
     return plan_.PlanAgainForLans();
   }
   if (!lifecycle_.Enter(RunEvent::kAllReady)) return;
+  plan_.Trains();
   faults_.PlanWorked();
   steps_.Begin();
 }
@@ -292,13 +293,15 @@ std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
 
 // Of all pipelines; once the run has waited for that for a while, of fewer.
 std::optional<PlacementPlan> SwarmStateImpl::PlanFromCheckpoint() {
-  if (auto all = plan_.Propose(config_.pipelines)) return all;
+  const std::uint32_t most = plan_.MostPipelines(reaction_.now());
+  if (auto all = plan_.Propose(most)) return all;
   // A run that has not begun waits for all, unless somebody ordered it to start.
   const bool any = newcomers_.possible() || plan_.pipelines_differ();
   if (!any || !history_.started()) return std::nullopt;
   if (!too_few_since_) too_few_since_ = reaction_.now();
-  if (reaction_.now() - *too_few_since_ < kFewerPipelinesAfter) return std::nullopt;
-  for (std::uint32_t pipelines = config_.pipelines - 1; pipelines > 0; --pipelines) {
+  const bool waits = reaction_.now() - *too_few_since_ < kFewerPipelinesAfter;
+  if (waits && !held_.grows()) return std::nullopt;
+  for (std::uint32_t pipelines = most - 1; pipelines > 0; --pipelines) {
     if (auto fewer = plan_.Propose(pipelines)) return fewer;
   }
   return std::nullopt;

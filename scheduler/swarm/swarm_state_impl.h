@@ -90,6 +90,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
   void OnInStep(const Member& member);
   StepsFate KeepSteps(const Keep& keep) override {
+    plan_.Ended(reaction_.now());
     if (steps_.last_apply()) held_.NoteApply(*steps_.last_apply());
     if (!keep.steps) uploads_.DropAll();
     if (keep.without) uploads_.Distrust({*keep.without});

@@ -214,6 +214,27 @@ TEST_P(ReplicaStepContract, ASkippedStepIsAsIfItHadNotBeen) {
   }
 }
 
+// What others owe does not come any more. With qsdp every Apply waits for them, and nobody goes on
+// without a checkpoint.
+TEST_P(ReplicaStepContract, ASkipThatWaitsForOthersEndsWithTheGeneration) {
+  StageGroup group(GetParam(), 1);
+  ASSERT_NO_FATAL_FAILURE(group.Train(0));
+  const ReduceOrder order = group.OrderOf(0);
+  ASSERT_NO_FATAL_FAILURE(group.Reduce(order));
+  group.BeginApply(0, {0, 1, StageGroup::kRate, order.labels, true});
+  group.Settle();
+  const std::optional<Status>& applied = group.peer(0).applied;
+  const bool local = GetParam().find("local_steps") != std::string::npos;
+  const MethodTraits& traits = group.method().traits;
+  const bool goes_on = traits.follows_steps || traits.pipelines_differ;
+  EXPECT_EQ(applied.has_value(), goes_on && !local) << "a sync is made up for";
+  group.Abandon(0);
+  group.Settle();
+  ASSERT_EQ(applied.has_value(), goes_on);
+  if (!goes_on) return;
+  EXPECT_EQ(applied->code(), local ? StatusCode::kUnavailable : StatusCode::kOk);
+}
+
 // As an owner, too, whose answers may be larger. Signs have no size.
 TEST_P(ReplicaStepContract, WhoAddsFarTooMuchIsNamed) {
   using Fault = test_support::TinyStage::Fault;

@@ -154,6 +154,9 @@ class StageGroup {
       peer->calling = false;
     });
   }
+  void Abandon(std::size_t pipeline) {
+    control_->Post("abandon", [step = peers_[pipeline]->step.get()] { step->Abandon(); });
+  }
   void Reduce(const ReduceOrder& order) {
     for (std::size_t p = 0; p < kPipelines; ++p) BeginReduce(p, order);
     Settle();

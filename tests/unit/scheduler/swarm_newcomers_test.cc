@@ -134,11 +134,16 @@ RunConfig Local(std::uint32_t pipelines, std::uint64_t checkpoint_every = 1000) 
   return config;
 }
 
+// So many peers come, and make so many steps.
+void Train(SimSwarm* swarm, int peers, std::uint64_t steps) {
+  for (int i = 0; i < peers; ++i) swarm->AddPeer();
+  ASSERT_TRUE(swarm->RunUntil([&] { return swarm->View().step == steps; }));
+}
+
 // Between two syncs pipelines differ: those that are whole go on, and more come with a checkpoint.
 TEST(LocalStepsTest, APipelineThatIsWholeGoesOnWithoutTheOther) {
   SimSwarm swarm(Local(2), 511);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  Train(&swarm, 4, 7);
   const std::size_t victim = PeerAt(&swarm, 4, 0, 1), other = PeerAt(&swarm, 4, 1, 0);
   swarm.Kill(victim);
   ASSERT_TRUE(
@@ -170,8 +175,7 @@ TEST(LocalStepsTest, APipelineThatIsWholeGoesOnWithoutTheOther) {
 // One member of each is left of a stage, but these are of two pipelines.
 TEST(LocalStepsTest, NobodyStandsInForAMemberOfAnotherPipeline) {
   SimSwarm swarm(Local(2, 8), 512);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 14; }));
+  Train(&swarm, 4, 14);
   EXPECT_EQ(swarm.View().checkpoint_step, 8u);
   const std::size_t upper = PeerAt(&swarm, 4, 0, 1), lower = PeerAt(&swarm, 4, 1, 0);
   swarm.Kill(PeerAt(&swarm, 4, 0, 0));
@@ -180,6 +184,7 @@ TEST(LocalStepsTest, NobodyStandsInForAMemberOfAnotherPipeline) {
   ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::minutes(1)));
   EXPECT_FALSE(swarm.Peer(lower).plan.in_place());
   EXPECT_EQ(swarm.Peer(lower).plan.resume_step(), 8u);
+  EXPECT_TRUE(swarm.Peer(lower).closings.empty());
   EXPECT_EQ(swarm.Peer(upper).plan.config().pipelines(), 1u) << "with whom there is";
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   ExpectRightLosses(&swarm);
@@ -187,8 +192,7 @@ TEST(LocalStepsTest, NobodyStandsInForAMemberOfAnotherPipeline) {
 
 TEST(LocalStepsTest, WhatIsLeftOfTwoPipelinesMakesNone) {
   SimSwarm swarm(Local(3), 515);
-  for (int i = 0; i < 6; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  Train(&swarm, 6, 7);
   const std::size_t other = PeerAt(&swarm, 6, 1, 0);
   swarm.Kill(PeerAt(&swarm, 6, 0, 0));
   swarm.Kill(PeerAt(&swarm, 6, 2, 1));
@@ -201,41 +205,99 @@ TEST(LocalStepsTest, WhatIsLeftOfTwoPipelinesMakesNone) {
   ExpectRightLosses(&swarm);
 }
 
-// Their weights are of different pipelines.
-TEST(LocalStepsTest, MembersThatAreLeftMakeNoCheckpoint) {
+// A generation that always fails at the same step: the weights of one pipeline make a checkpoint.
+TEST(LocalStepsTest, WhatAWholePipelineHoldsIsSavedWhereItCannotGoOn) {
   SimSwarm swarm(Local(2), 516);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
-  const std::size_t teller = PeerAt(&swarm, 4, 0, 1);
-  for (const std::uint64_t generation : {1, 2}) {
+  Train(&swarm, 4, 7);
+  for (std::uint64_t generation = 1; generation <= 1 + kInPlaceTries; ++generation) {
+    // Each time somebody else, of whom no complaint came before.
+    const int pipeline = static_cast<int>(generation % 2), stage = generation > 2 ? 1 : 0;
+    const std::size_t teller = PeerAt(&swarm, 4, pipeline, stage);
     ASSERT_TRUE(swarm.RunUntil([&] {
       return swarm.Peer(teller).generation == generation &&
              swarm.View().state == RunState::kTraining;
     }));
-    if (generation == 2) {
+    if (generation > 1) {
       EXPECT_TRUE(swarm.Peer(teller).plan.in_place());
       EXPECT_EQ(swarm.View().step, swarm.Peer(teller).plan.resume_step()) << "the same step";
     }
-    const PeerId& neighbour = swarm.Peer(PeerAt(&swarm, 4, 0, 0)).id;
+    const PeerId neighbour = swarm.Peer(PeerAt(&swarm, 4, pipeline, 1 - stage)).id;
     PeerMessage message;
     message.mutable_link_broken()->set_generation(generation);
     message.mutable_link_broken()->set_peer(neighbour.key.data(), neighbour.key.size());
     message.mutable_link_broken()->set_error("reset");
     swarm.Say(teller, message);
   }
-  ASSERT_TRUE(
-      swarm.RunUntil([&] { return swarm.Peer(teller).generation == 3; }, std::chrono::minutes(1)));
-  EXPECT_FALSE(swarm.Peer(teller).plan.in_place());
-  EXPECT_EQ(swarm.Peer(teller).plan.resume_step(), 0u);
-  for (std::size_t i = 0; i < 4; ++i) EXPECT_TRUE(swarm.Peer(i).closings.empty());
+  const SimPeer& peer = swarm.Peer(PeerAt(&swarm, 4, 0, 0));
+  ASSERT_TRUE(swarm.RunUntil([&] { return peer.generation == 2 + kInPlaceTries; }))
+      << swarm.View().reason;
+  EXPECT_FALSE(peer.plan.in_place());
+  EXPECT_GE(peer.plan.resume_step(), 7u);
+  std::set<std::size_t> savers;
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (!swarm.Peer(i).closings.empty()) savers.insert(i);
+  }
+  EXPECT_EQ(savers, (std::set{PeerAt(&swarm, 4, 0, 0), PeerAt(&swarm, 4, 0, 1)}));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// It is tried again, later each time; meanwhile the run goes on as before.
+TEST(LocalStepsTest, APeerThatCannotLoadDoesNotHoldTheRun) {
+  RunConfig config = Local(2);
+  config.steps = 3000;
+  config.train_rows = 50000;
+  SimSwarm swarm(config, 517);
+  Train(&swarm, 4, 7);
+  const std::size_t other = PeerAt(&swarm, 4, 1, 0);
+  swarm.Kill(PeerAt(&swarm, 4, 0, 1));
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 2; }));
+  const std::size_t spare = swarm.AddPeer();
+  swarm.Peer(spare).filter = [](PeerMessage* message) {
+    if (!message->has_plan_ready()) return true;
+    const std::uint64_t generation = message->plan_ready().generation();
+    message->mutable_plan_failed()->set_generation(generation);
+    message->mutable_plan_failed()->set_error("resource exhausted: no memory");
+    return true;
+  };
+  std::uint64_t reached = swarm.View().step;
+  for (int minute = 0; minute < 10; ++minute) {
+    swarm.RunFor(std::chrono::minutes(1));
+    EXPECT_GT(swarm.View().step, reached + 20) << minute;
+    reached = swarm.View().step;
+  }
+  EXPECT_LE(swarm.View().generation, 16u);
+  EXPECT_LE(swarm.checkpoints().size(), 8u);
+  EXPECT_EQ(swarm.Peer(other).plan.config().pipelines(), 1u);
+  swarm.Peer(spare).filter = nullptr;
+  ASSERT_TRUE(swarm.RunUntil([&] { return Counting(swarm.Peer(other)) == 2; }));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  ExpectRightLosses(&swarm);
+}
+
+// Not of all pipelines that the run wants: nobody waits for more.
+TEST(LocalStepsTest, ASecondOfThreePipelinesComesInAtOnce) {
+  SimSwarm swarm(Local(3), 518);
+  Train(&swarm, 6, 7);
+  const std::size_t back = PeerAt(&swarm, 6, 0, 0), other = PeerAt(&swarm, 6, 1, 0);
+  swarm.Kill(back);
+  swarm.Kill(PeerAt(&swarm, 6, 2, 1));
+  swarm.RunFor(std::chrono::seconds(3));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining, std::chrono::seconds(4)));
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(other).plan.config().pipelines() == 2; },
+                             std::chrono::seconds(10)))
+      << "of those who are left";
+  const std::uint64_t generation = swarm.View().generation;
+  swarm.Connect(back);
+  swarm.RunFor(std::chrono::seconds(30));
+  EXPECT_EQ(swarm.View().generation, generation) << "five are no third";
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   ExpectRightLosses(&swarm);
 }
 
 TEST(LocalStepsTest, ASchedulerThatComesBackLosesNoStepWithoutAPeer) {
   SimSwarm swarm(Local(3), 513);
-  for (int i = 0; i < 6; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  Train(&swarm, 6, 7);
   const std::size_t victim = PeerAt(&swarm, 6, 1, 1), other = PeerAt(&swarm, 6, 2, 0);
   swarm.Kill(victim);
   const std::uint64_t held = swarm.Peer(other).applied;
@@ -251,8 +313,7 @@ TEST(LocalStepsTest, ASchedulerThatComesBackLosesNoStepWithoutAPeer) {
 // The checkpoint that it waits for is also how a spare comes in.
 TEST(LocalStepsTest, WhoLeavesIsReplacedWithOneCheckpoint) {
   SimSwarm swarm(Local(2), 514);
-  for (int i = 0; i < 5; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  Train(&swarm, 5, 7);
   const std::size_t leaver = PeerAt(&swarm, 5, 0, 1), other = PeerAt(&swarm, 5, 1, 0);
   PeerMessage message;
   message.mutable_handing_over()->set_reason("its owner wants it back");
