@@ -36,7 +36,7 @@ Result<StageBudget> BudgetOf(const pipeline::RunnerConfig& config,
                              const control::v1::RunConfig& run, const DaemonConfig& daemon) {
   SHOAL_ASSIGN_OR_RETURN(const storage::DeltaImages sample, ImagesOf(config));
   StageBudget budget;
-  // As the pipeline with the most: which homes it has is the scheduler's (plan/dealing.h).
+  // As if all of the plan's pipelines counted, with the most: which home it has is the scheduler's.
   const std::uint64_t own_samples =
       dataset::SamplesOfPipeline(run.train_rows(), run.micro_batches(), 0, config.pipelines);
   const auto size = storage::ComputeDeltaSize(sample, run.train_rows(), own_samples, config.stages);

@@ -1,9 +1,9 @@
-// Sampler: which samples each micro-batch of each pipeline has at a step. Pure and counter-based,
+// Sampler: which samples each micro-batch has at a step. Pure and counter-based,
 // so that any step can be computed without the ones before it.
 //
 // The training rows fall into `micro_batches` classes (row mod micro_batches); class j feeds
-// micro-batch j of every step, in an order drawn per epoch from (seed, epoch, j). Of D pipelines,
-// the p-th takes the micro-batches j with j mod D = p, as long as all of them are there
+// micro-batch j of every step, in an order drawn per epoch from (seed, epoch, j). Of D
+// pipelines, the one at home h takes the micro-batches j with j mod D = h
 // (scheduler/plan/dealing.h). So a sample stays on its pipeline (m lives where the sample was), and
 // the samples of a step do not depend on D.
 

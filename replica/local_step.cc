@@ -8,8 +8,8 @@
 // agree on the sum of their gradients. If differences are not exact, the sum's codec need only be
 // right on average.
 //
-// Members that keep their stage go on with the parameters in common and what they have not sent in
-// the next generation, which may have fewer pipelines.
+// Members that keep their stage go on with the parameters in common, and their momentum, in the
+// next generation, which may have fewer pipelines; with as many also with what they have not sent.
 //
 // A sync step that is skipped syncs all the same, in Apply and without own steps: replicas that a
 // checkpoint takes, or that are compared, are equal then.

@@ -29,8 +29,9 @@ constexpr const char* kFooter =
     "The scheduler is the product's, the machines and the clock are simulated: GPT2-XL, times of "
     "a\n"
     "consumer's card, the default codecs' messages. Goodput is useful micro-batches per second of\n"
-    "the machines that were there, from the first step on, over the same without churn; the parts\n"
-    "beside it say what became of the rest. A trace's lines are milliseconds,add|remove,node;\n"
+    "the machines that were there, from the first step on, over those of the same steps without\n"
+    "churn, with their first visits and checkpoints; the parts beside it say what became of the "
+    "rest. A trace's lines are milliseconds,add|remove,node;\n"
     "or it is {\"metadata\": {\"gap_seconds\": S}, \"data\": [machines, ...]}.\n"
     "Exit code: 0, 1 if goodput is below --least or the run broke, 2 for wrong usage.";
 

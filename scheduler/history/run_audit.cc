@@ -120,8 +120,14 @@ std::size_t Audit::StepsWith(std::uint64_t step) const {
 
 void Audit::Work(const LedgerSteps& steps, std::uint32_t stages, std::uint64_t MemberWork::*kind) {
   const LedgerPlan& plan = ledger_.plans[steps.plan];
-  for (const std::uint32_t pipeline : steps.pipelines()) {
-    const std::uint64_t per_step = MicroBatchesOf(steps.dealing, deal_.micro_batches, pipeline);
+  std::map<std::uint32_t, std::uint64_t> per_step_of;
+  for (const std::uint32_t pipeline : steps.pipelines()) per_step_of[pipeline] = 0;
+  if (!per_step_of.empty()) {
+    for (const Dealt& dealt : Deal(steps.dealing, deal_.micro_batches)) {
+      ++per_step_of[dealt.pipeline];
+    }
+  }
+  for (const auto& [pipeline, per_step] : per_step_of) {
     for (std::uint32_t s = 0; s < stages; ++s) {
       const PeerId& peer = plan.hosts[std::size_t{pipeline} * stages + s];
       const auto [at, fresh] = member_index_.try_emplace(peer, audit_.members.size());

@@ -82,6 +82,9 @@ Status RunHistory::On(const PlanMade& event) {
   ended_ = false;
   hosts_ = event.hosts;
   homes_ = event.homes;
+  for (std::size_t i = 0; homes_.count > 0 && i < hosts_.size(); ++i) {
+    last_homes_[hosts_[i]] = homes_.of[i / stages];
+  }
   counting_ = {event.resume_step, {}};
   some_left_ = false;
   if (event.resume_step < step_) ++set_back_;
@@ -160,6 +163,7 @@ Status RunHistory::On(const RunRestored& event) {
   }
   generation_ = event.generation;
   hosts_.clear();
+  homes_ = {};
   counting_ = {step_, {}};
   some_left_ = false;
   return Status::Ok();

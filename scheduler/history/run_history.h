@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,6 +50,8 @@ class RunHistory {
   // Of its plan, by pipeline, then stage; empty: not known.
   const std::vector<PeerId>& hosts() const { return hosts_; }
   const Homes& homes() const { return homes_; }  // of its pipelines
+  // In the newest plan that they were in.
+  const std::map<PeerId, std::uint32_t>& last_homes() const { return last_homes_; }
   // The pipelines of that plan that count, and from which step on; none named: all of them, from
   // the plan's own step on.
   const PipelinesCount& counting() const { return counting_; }
@@ -108,6 +111,7 @@ class RunHistory {
   std::uint64_t generation_ = 0;
   std::vector<PeerId> hosts_;
   Homes homes_;
+  std::map<PeerId, std::uint32_t> last_homes_;
   PipelinesCount counting_;
   bool some_left_ = false;
   std::uint64_t step_ = 0;

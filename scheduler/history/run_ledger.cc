@@ -110,8 +110,8 @@ Status Replay::On(const PipelinesCount& event) {
     counting_.From(event.step, event.pipelines);
     return Status::Ok();
   }
-  counting_.Left(event.step, event.dealt_until, event.pipelines);
-  return Status::Ok();
+  if (counting_.Left(event.step, event.dealt_until, event.pipelines)) return Status::Ok();
+  return DataLoss("from " + Step(event.step) + " on nobody is left of those who counted");
 }
 
 void Replay::Add(std::uint64_t step, const Dealing& dealing) {

@@ -149,7 +149,8 @@ Result<StoredEvent> PlanFrom(const Json& json) {
     SHOAL_ASSIGN_OR_RETURN(const PeerId peer, PeerId::FromHex(host.get<std::string>()));
     made.hosts.push_back(peer);
   }
-  if (!json.contains("homes")) return StoredEvent(std::move(made));
+  if (!json.contains("homes") && !json.contains("home_count")) return StoredEvent(std::move(made));
+  if (!json.at("homes").is_array()) return DataLoss("homes of pipelines are no list");
   made.homes.count = WholeNumber<std::uint32_t>(json.at("home_count"));
   std::set<std::uint32_t> homes;
   for (const Json& entry : json.at("homes")) {

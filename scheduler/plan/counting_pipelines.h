@@ -22,8 +22,8 @@ class CountingPipelines {
   // From this step on, which is not before the last that was said.
   void From(std::uint64_t step, Pipelines pipelines) { from_[step] = {std::move(pipelines)}; }
   // These are left of those that count, in order. The steps from `first` to before `end` are dealt
-  // out already, to those of them that count there, of which each has one; from `end` on all do.
-  void Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines);
+  // out already, to those of them that count there; from `end` on all do. False: a step has none.
+  bool Left(std::uint64_t first, std::uint64_t end, const Pipelines& pipelines);
   // Of a step that is not before the first.
   Dealing DealingAt(std::uint64_t step) const { return {homes_, TurnsAt(step)}; }
   const Pipelines& At(std::uint64_t step) const { return TurnsAt(step).back(); }

@@ -74,14 +74,9 @@ void DealInOrder(const Pipelines& left, std::uint32_t turn, std::vector<Dealt>* 
 
 }  // namespace
 
-Homes HomesOf(const std::vector<PeerId>& hosts_before, const Homes& before,
-              const std::vector<PeerId>& hosts, std::uint32_t stages, std::uint32_t count) {
+Homes HomesOf(const std::map<PeerId, std::uint32_t>& last, const std::vector<PeerId>& hosts,
+              std::uint32_t stages, std::uint32_t count) {
   SHOAL_CHECK(stages > 0 && hosts.size() <= std::size_t{count} * stages);
-  std::map<PeerId, std::uint32_t> was_at;
-  for (std::size_t i = 0; i < hosts_before.size() && i / stages < before.of.size(); ++i) {
-    const std::uint32_t home = before.of[i / stages];
-    if (home < count) was_at[hosts_before[i]] = home;
-  }
   struct Wish {
     std::uint32_t peers = 0, pipeline = 0, home = 0;
   };
@@ -90,8 +85,8 @@ Homes HomesOf(const std::vector<PeerId>& hosts_before, const Homes& before,
   for (std::uint32_t p = 0; p < pipelines; ++p) {
     std::map<std::uint32_t, std::uint32_t> peers;  // by home
     for (std::uint32_t s = 0; s < stages; ++s) {
-      const auto was = was_at.find(hosts[std::size_t{p} * stages + s]);
-      if (was != was_at.end()) ++peers[was->second];
+      const auto was = last.find(hosts[std::size_t{p} * stages + s]);
+      if (was != last.end() && was->second < count) ++peers[was->second];
     }
     for (const auto& [home, number] : peers) wishes.push_back({number, p, home});
   }

@@ -4,6 +4,7 @@
 #define SHOAL_SCHEDULER_PLAN_DEALING_H_
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "common/ids.h"
@@ -13,19 +14,18 @@ namespace shoal::scheduler {
 // Rising.
 using Pipelines = std::vector<std::uint32_t>;
 
-// A run has as many homes as it wants pipelines, and micro-batch j is of home j modulo so many. A
-// pipeline keeps its home from plan to plan, whatever others come and go, and so finds the m of its
-// samples where it left it.
+// A run has as many homes as it wants pipelines, and micro-batch j is of home j modulo so many.
+// Peers find their home again, whatever others come and go, and so the m of its samples.
 struct Homes {
   std::uint32_t count = 0;             // 0: a log of an older version, which has none
   std::vector<std::uint32_t> of = {};  // by pipeline of the plan, each below `count`, each once
   bool operator==(const Homes&) const = default;
 };
-// Those of a new plan's pipelines, whose `hosts` are by pipeline, then stage, after a plan with
-// `hosts_before` and `before`. A pipeline has the home where most of its peers were, if it is free,
-// else the first that is. At most `count` pipelines.
-Homes HomesOf(const std::vector<PeerId>& hosts_before, const Homes& before,
-              const std::vector<PeerId>& hosts, std::uint32_t stages, std::uint32_t count);
+// Of a new plan's pipelines, whose `hosts` are by pipeline, then stage. `last`: where peers were
+// last. Pipelines that have most peers of a home choose first, each what is free of its peers'
+// homes; the others get the first that are left. At most `count` pipelines.
+Homes HomesOf(const std::map<PeerId, std::uint32_t>& last, const std::vector<PeerId>& hosts,
+              std::uint32_t stages, std::uint32_t count);
 
 // First the pipelines that count when the step is planned, then, each time that some break before
 // it is applied, those that are left. No list is empty. When the step is planned, micro-batches of

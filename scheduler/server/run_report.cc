@@ -121,6 +121,7 @@ void AddAudit(const RunLedger& ledger, const RunAudit& audit, std::uint32_t stag
     history.push_back(StepsJson(ledger, steps));
     history.back()["pipelines"] = steps.pipelines();
     history.back()["homes"] = HomesJson(steps);
+    history.back()["homeCount"] = steps.dealing.homes.count;
     history.back()["members"] = HostsOf(ledger, steps, stages, index);
   }
   (*json)["samples"] = audit.samples;

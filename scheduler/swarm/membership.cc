@@ -202,7 +202,7 @@ void Membership::OnHandingOver(Member* member, const std::string& reason) {
                                               : lifecycle_.PlanAgain(cause);
   } else if (lifecycle_.state() == RunState::kTraining) {
     lifecycle_.EndSoon(cause);
-  } else {  // no step began since the checkpoint
+  } else {  // no step began
     lifecycle_.PlanAgain(cause);
   }
 }

@@ -317,8 +317,7 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
   for (const auto& pipeline : plan_.positions()) {
     hosts.insert(hosts.end(), pipeline.begin(), pipeline.end());
   }
-  Homes homes =
-      HomesOf(history_.hosts(), history_.homes(), hosts, config_.stages, config_.pipelines);
+  Homes homes = HomesOf(history_.last_homes(), hosts, config_.stages, config_.pipelines);
   journal_.Record(PlanMade{history_.generation() + 1,
                            in_place ? held_.step() : history_.checkpoint().step, std::move(hosts),
                            std::move(homes)});

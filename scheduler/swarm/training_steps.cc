@@ -129,7 +129,8 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
                                 const std::string& cause) {
   const Pipelines left = plan_.Counting();
   journal_.Record(PipelinesCount{history_.step(), left, planned_, cause});
-  counting_.Left(history_.step(), planned_, left);
+  const bool some_left = counting_.Left(history_.step(), planned_, left);
+  SHOAL_CHECK(some_left);  // as MayGoOnWithout says
   for (const std::uint32_t pipeline : pipelines) account_.GoOnWithout(pipeline);
   uploads_.GoOnWithout();
   reduced_ = false;

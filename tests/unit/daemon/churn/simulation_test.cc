@@ -62,6 +62,8 @@ TEST(ChurnSimulation, WithoutChurnNothingIsLost) {
   EXPECT_NEAR(result.balance.slower, 0, 1e-3);
   EXPECT_EQ(result.balance.first_visits, 0);
   EXPECT_EQ(result.plans, 0u) << "but the first one";
+  EXPECT_EQ(result.deltas, result.visits);
+  EXPECT_GT(result.visits, 0u);
   EXPECT_GT(result.checkpoints, 3u);
 }
 
@@ -83,6 +85,13 @@ TEST(ChurnSimulation, ThePartsAreTheWholeWhateverHappens) {
     EXPECT_GT(result.plans, 1u);
     EXPECT_GT(balance.detection, 0);
     EXPECT_GT(balance.transfer, 0);
+    EXPECT_GT(result.deltas, result.visits / 4);
+    EXPECT_LT(result.deltas, result.visits);
+    // But for first visits of the first epoch and checkpoints, which take a while without churn.
+    const double least = static_cast<double>(balance.micro_batches) * settings.stages *
+                         result.step_seconds / settings.micro_batches / balance.all;
+    EXPECT_GT(result.goodput, 0.99 * least);
+    EXPECT_LT(result.goodput, 1.1 * least);
     EXPECT_EQ(result.deaths, 4u);
     EXPECT_EQ(result.comings, 3u);
     EXPECT_LT(result.goodput, WholePipelines(kBusy, settings.stages, settings.pipelines) + 0.01);

@@ -106,7 +106,7 @@ std::vector<TimedEvent> RandomLog(std::mt19937* random) {
       plan.hosts.push_back(Host(generation % 2 == 0 ? i : i + draw(1) * 100));
     }
     if (draw(1) == 1) {
-      plan.homes = HomesOf({}, {}, plan.hosts, kOrder.stages, pipelines + draw(3));
+      plan.homes = HomesOf({}, plan.hosts, kOrder.stages, pipelines + draw(3));
       std::ranges::shuffle(plan.homes.of, *random);
     }
     log.push_back({plan});

@@ -109,6 +109,9 @@ TEST(RunLedger, NamesTheFirstStepThatIsWrong) {
       {Log({plan, Losses(0, 3), PipelinesCount{2, {0}}}), "count at step 2 changed after"},
       {Log({plan, PipelinesCount{5, {0}}, PipelinesCount{4, {0}}}), "count at step 4 changed"},
       {Log({plan, PipelinesCount{5, {}}}), "from step 5 on nobody counts"},
+      {Log({PlanMade{1, 0, Hosts({1, 2, 3, 4})}, PipelinesCount{0, {0}},
+            PipelinesCount{0, {1}, 3}}),
+       "from step 0 on nobody is left"},
       {Log({plan, Losses(0, 3), StepSkipped{2, ""}}), "step 2 was skipped out of its turn"},
       {Log({plan, Losses(0, 3), RunFinished{4}}), "after 4 steps, but step 3 is missing"},
   };

@@ -116,6 +116,8 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"plan"})",
         R"({"type":"plan","generation":"x","step":1})",
         R"({"type":"plan","generation":1,"step":1,"homes":[0]})",
+        R"({"type":"plan","generation":1,"step":1,"home_count":1})",
+        R"({"type":"plan","generation":1,"step":1,"homes":{"x":0},"home_count":1})",
         R"({"type":"plan","generation":1,"step":1,"homes":[1],"home_count":1})",
         R"({"type":"plan","generation":1,"step":1,"homes":[0,0],"home_count":2})",
         R"({"type":7})",

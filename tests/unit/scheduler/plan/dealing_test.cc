@@ -190,24 +190,39 @@ std::vector<PeerId> Peers(std::initializer_list<std::uint8_t> numbers) {
   return peers;
 }
 
+std::map<PeerId, std::uint32_t> LastHomes(std::initializer_list<std::uint32_t> homes) {
+  std::map<PeerId, std::uint32_t> last;  // of peers 1, 2, ..
+  for (const std::uint32_t home : homes) {
+    last[PeerId{{static_cast<std::uint8_t>(last.size() + 1)}}] = home;
+  }
+  return last;
+}
+
 TEST(Homes, StayWithThePeersOfAPipeline) {
-  const Homes first = HomesOf({}, {}, Peers({1, 2, 3, 4, 5, 6}), 2, 3);
-  EXPECT_EQ(first, (Homes{3, {0, 1, 2}}));
-  const std::vector<PeerId> hosts = Peers({1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(HomesOf(hosts, first, Peers({1, 2, 5, 6}), 2, 3), (Homes{3, {0, 2}}))
+  EXPECT_EQ(HomesOf({}, Peers({1, 2, 3, 4, 5, 6}), 2, 3), (Homes{3, {0, 1, 2}}));
+  const auto last = LastHomes({0, 0, 1, 1, 2, 2});
+  EXPECT_EQ(HomesOf(last, Peers({1, 2, 5, 6}), 2, 3), (Homes{3, {0, 2}}))
       << "the second one is gone";
-  EXPECT_EQ(HomesOf(hosts, first, Peers({7, 8, 5, 6, 1, 2}), 2, 3), (Homes{3, {1, 2, 0}}))
+  EXPECT_EQ(HomesOf(last, Peers({7, 8, 5, 6, 1, 2}), 2, 3), (Homes{3, {1, 2, 0}}))
       << "new peers get the home that is free";
-  EXPECT_EQ(HomesOf(hosts, first, Peers({1, 4, 5, 9}), 2, 3), (Homes{3, {0, 2}}))
+  EXPECT_EQ(HomesOf(last, Peers({1, 4, 5, 9}), 2, 3), (Homes{3, {0, 2}}))
       << "what is left of two goes on as the first of them";
-  EXPECT_EQ(HomesOf(hosts, first, Peers({1, 4, 3, 2}), 2, 3), (Homes{3, {0, 1}}));
-  EXPECT_EQ(HomesOf(Peers({1, 2, 3, 4, 5, 6, 7, 8}), {4, {2, 0, 3, 1}}, Peers({5, 2, 5, 6}), 2, 4),
+  EXPECT_EQ(HomesOf(last, Peers({1, 4, 3, 2}), 2, 3), (Homes{3, {0, 1}}));
+  EXPECT_EQ(HomesOf(LastHomes({2, 2, 0, 0, 3, 3, 1, 1}), Peers({5, 2, 6, 9}), 2, 4),
             (Homes{4, {2, 3}}))
-      << "the pipeline with more of them is first";
+      << "one has a peer of each, and the other has only one";
+  EXPECT_EQ(HomesOf(last, Peers({9, 2, 1, 4, 3, 5}), 2, 3), (Homes{3, {0, 1, 2}}));
+}
+
+// Whoever comes back first.
+TEST(Homes, AreThoseOfPeersThatWereAway) {
+  const auto last = LastHomes({0, 1, 2, 3});
+  EXPECT_EQ(HomesOf(last, Peers({1, 4, 3}), 1, 4), (Homes{4, {0, 3, 2}}));
+  EXPECT_EQ(HomesOf(last, Peers({1, 4, 3, 2}), 1, 4), (Homes{4, {0, 3, 2, 1}}));
 }
 
 TEST(Homes, OfARunThatWantsFewerPipelines) {
-  EXPECT_EQ(HomesOf(Peers({1, 2, 3}), {3, {2, 1, 0}}, Peers({1, 2}), 1, 2), (Homes{2, {0, 1}}))
+  EXPECT_EQ(HomesOf(LastHomes({2, 1, 0}), Peers({1, 2}), 1, 2), (Homes{2, {0, 1}}))
       << "home 2 is no more";
 }
 
@@ -215,16 +230,17 @@ TEST(CountingPipelines, StepsThatAreDealtOutAreDealtOutAgain) {
   CountingPipelines counting;
   const Homes homes{3, {2, 0, 1}};
   counting.Begin(4, homes, {0, 1, 2});
-  counting.Left(5, 8, {0, 2});
+  EXPECT_TRUE(counting.Left(5, 8, {0, 2}));
   EXPECT_EQ(counting.DealingAt(4), (Dealing{homes, {{0, 1, 2}}}));
   EXPECT_EQ(counting.DealingAt(7), (Dealing{homes, {{0, 1, 2}, {0, 2}}}));
   EXPECT_EQ(counting.DealingAt(8), (Dealing{homes, {{0, 2}}}));
-  counting.Left(7, 10, {2});
+  EXPECT_TRUE(counting.Left(7, 10, {2}));
   EXPECT_EQ(counting.AmendmentsOf(6), 1u);
   EXPECT_EQ(counting.AmendmentsOf(7), 2u);
   EXPECT_EQ(counting.DealingAt(9), (Dealing{homes, {{0, 2}, {2}}}));
   EXPECT_EQ(counting.At(9), (Pipelines{2}));
   EXPECT_EQ(counting.DealingAt(10), (Dealing{homes, {{2}}}));
+  EXPECT_FALSE(counting.Left(9, 11, {0})) << "it does not count any more";
 }
 
 }  // namespace

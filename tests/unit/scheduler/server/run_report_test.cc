@@ -57,11 +57,12 @@ TEST(RunReport, TheFormOfAnAuditIsPinned) {
   EXPECT_EQ(audit["thrownAway"],
             Json::parse(R"([{"firstStep":2,"lastStep":3,"generation":1,"resumedBy":2}])"));
   EXPECT_EQ(audit["skipped"], Json::parse(R"([{"step":3,"cause":"not finite"}])"));
-  EXPECT_EQ(audit["history"],
-            Json::parse(
-                R"([{"firstStep":0,"lastStep":1,"generation":1,"pipelines":[0],"homes":[],
+  EXPECT_EQ(
+      audit["history"],
+      Json::parse(
+          R"([{"firstStep":0,"lastStep":1,"generation":1,"pipelines":[0],"homes":[],"homeCount":0,
            "members":[[0,1]]},
-          {"firstStep":2,"lastStep":5,"generation":2,"pipelines":[0],"homes":[2],
+          {"firstStep":2,"lastStep":5,"generation":2,"pipelines":[0],"homes":[2],"homeCount":3,
            "members":[[0,2]]}])"));
   const Json& members = audit["members"];
   ASSERT_EQ(members.size(), 3u);
