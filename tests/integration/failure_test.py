@@ -183,7 +183,8 @@ class FailureTest(harness.SwarmTest):
             losses = swarm.run()["losses"]
             self.assertEqual(len(losses), len(calm))
             for step, (loss, expected) in enumerate(zip(losses, calm)):
-                self.assertAlmostEqual(loss, expected, delta=apart * expected, msg=f"step {step}")
+                # Weights of before would do worse; one that steps alone may do better.
+                self.assertLess(loss, (1 + apart) * expected, msg=f"step {step}")
             swarm.stop()
             self.assertEqual(swarm.audit(400)["stepsThrownAway"], 0)
             self.assertEqual(swarm.events()["stepsLost"], 0)
@@ -295,10 +296,10 @@ class FailureTest(harness.SwarmTest):
             self.assertEqual(len(starts), 3)
 
     def test_a_slow_step_goes_on_while_the_scheduler_is_gone(self):
-        """With a method that would go back to a checkpoint for a new generation."""
+        """Also with a method whose members keep what nobody else has."""
         port = harness.free_port()
         options = {"stages": 2, "pipelines": 2, "steps": 12, "micro_batches": 8,
-                   "checkpoint_every": 1000, "replica": "qsdp"}
+                   "checkpoint_every": 1000, "replica": "marsit"}
         calm, _ = train(self.folder / "calm", **options)
         with Swarm(self.folder / "s", network={"listen": f"127.0.0.1:{port}"}, **options) as swarm:
             swarm.start()
