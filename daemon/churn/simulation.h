@@ -17,7 +17,8 @@ namespace shoal::daemon {
 struct ChurnResult {
   Balance balance;
   double presence = 0;  // machine-seconds, by another sum; with the step in progress
-  // Useful micro-batches per second of the machines that were there, over the same without churn.
+  // Useful micro-batches per second of the machines that were there, over those of the same steps
+  // without churn, with their first visits and checkpoints.
   double goodput = 0;
   double measured_seconds = 0;            // from the first step on
   std::uint64_t deaths = 0, comings = 0;  // while measured

@@ -42,8 +42,8 @@ class ClosingCheckpoint {
   void Look();
 
  private:
-  // `rates_bps`: of the holders of each stage together, as far as they are known.
   std::vector<const Member*> HoldersIn(std::uint32_t pipeline, std::uint64_t step) const;
+  // `rates_bps`: of the holders of each stage together, as far as they are known.
   double SecondsToSave(const std::vector<double>& rates_bps) const;
   void End(const std::string& trouble);
 
