@@ -47,7 +47,8 @@ HeldSteps::HeldSteps(const RunConfig& config, Members* members, SwarmPlan* plan,
       closing_(*closing),
       reaction_(*reaction),
       possible_(MayKeepAnyStep(config)),
-      in_place_(in_place) {}
+      in_place_(in_place),
+      may_shrink_(in_place || plan->pipelines_differ()) {}
 
 // Who is one step behind has only not heard its Apply.
 bool HeldSteps::Holds(const Member* member, std::uint32_t pipeline, std::uint32_t stage) const {
@@ -135,7 +136,7 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
 // least every stage, or a whole pipeline, where members may come and go.
 bool HeldSteps::MayGoOnInPlace(const Coverage& covered) const {
   const bool left = step_ < config_.steps;  // else there is only a checkpoint to be made
-  const bool some = (in_place_ || plan_.pipelines_differ()) && covered.stays;
+  const bool some = may_shrink_ && covered.stays;
   return left && (covered.all || some) && !history_.held() && !grows_;
 }
 
@@ -152,8 +153,7 @@ StepsFate HeldSteps::Decide() {
   grows_ = GrowsFromCheckpoint(covered);
   const bool tried = tries_.step == step_ && tries_.members == HolderIds();
   const std::uint32_t tries = tried ? tries_.count : 0;
-  if (MayGoOnInPlace(covered) &&
-      tries < (in_place_ || plan_.pipelines_differ() ? kInPlaceTries : 1)) {
+  if (MayGoOnInPlace(covered) && tries < (may_shrink_ ? kInPlaceTries : 1)) {
     phase_ = Phase::kKept;
     return StepsFate::kKept;
   }
@@ -397,8 +397,7 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   }
   const std::size_t pipelines = hosts.size() / config_.stages;
   // Fewer than run.toml has are only where members, or pipelines, may come and go.
-  const bool fewer = in_place_ || plan_.pipelines_differ();
-  if (fewer ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
+  if (may_shrink_ ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
     return std::nullopt;
   }
   const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;

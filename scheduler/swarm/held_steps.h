@@ -110,6 +110,7 @@ class HeldSteps {
   Reaction& reaction_;
   const bool possible_;  // by the replica method
   const bool in_place_;
+  const bool may_shrink_;  // members, or whole pipelines, may go on without the others
 
   Phase phase_ = Phase::kNone;
   control::v1::Apply last_apply_;

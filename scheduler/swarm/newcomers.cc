@@ -110,9 +110,9 @@ bool Newcomers::WouldGrow() const {
 // Whoever has no position counts, prepared or not. Who cannot save is replaced first: no checkpoint
 // would come.
 bool Newcomers::EnoughForOneMore() const {
-  const bool all_save = std::ranges::all_of(
-      plan_.Hosts(), [](const Member* host) { return host->save_error.empty(); });
-  return all_save && plan_.MayGrowTo(plan_.whole() + 1, reaction_.now());
+  return plan_.MayGrowTo(plan_.whole() + 1, reaction_.now()) &&
+         std::ranges::all_of(plan_.Hosts(),
+                             [](const Member* host) { return host->save_error.empty(); });
 }
 
 void Newcomers::Look() {

@@ -10,15 +10,18 @@
 namespace shoal::scheduler {
 namespace {
 
-bool PipelinesDiffer(const RunConfig& config) {
+replica::MethodTraits TraitsOf(const RunConfig& config) {
   const auto method = replica::ParseReplicaMethod(config.replica_method);
-  return config.pipelines > 1 && method.ok() && method->traits.pipelines_differ;
+  return config.pipelines > 1 && method.ok() ? method->traits : replica::MethodTraits();
 }
 
 }  // namespace
 
 SwarmPlan::SwarmPlan(const RunConfig& config, Members* members)
-    : config_(config), members_(*members), pipelines_differ_(PipelinesDiffer(config)) {}
+    : config_(config),
+      members_(*members),
+      pipelines_differ_(TraitsOf(config).pipelines_differ),
+      may_shrink_(pipelines_differ_ || TraitsOf(config).follows_steps) {}
 
 std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
   if (members_.candidates() < std::size_t{config_.stages} * pipelines) return std::nullopt;

@@ -26,6 +26,8 @@ class SwarmPlan {
   // Whether a pipeline that is whole may go on without the others, and nobody else can
   // (MethodTraits::pipelines_differ).
   bool pipelines_differ() const { return pipelines_differ_; }
+  // Whether the run may go on with fewer pipelines than it wants, by the replica method.
+  bool may_shrink() const { return may_shrink_; }
   // Members that a plan of all of the run's pipelines places.
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
   // Pipelines of the newest plan, and the positions in it.
@@ -99,7 +101,7 @@ class SwarmPlan {
 
   const RunConfig& config_;
   Members& members_;
-  const bool pipelines_differ_;
+  const bool pipelines_differ_, may_shrink_;
   PlacementPlan positions_;
   std::set<PeerId> shadows_;
   std::set<std::uint32_t> left_out_;

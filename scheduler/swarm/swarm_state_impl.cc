@@ -287,7 +287,7 @@ std::optional<Regrouped> SwarmStateImpl::PlanInPlace() {
   }
   std::optional<Regrouped> plan = Regroup(peers, config_.stages, config_.pipelines);
   const bool same = plan && plan->positions == plan_.positions();
-  if (!same && !newcomers_.possible() && !plan_.pipelines_differ()) return std::nullopt;
+  if (!same && !plan_.may_shrink()) return std::nullopt;
   return plan;
 }
 
@@ -296,8 +296,7 @@ std::optional<PlacementPlan> SwarmStateImpl::PlanFromCheckpoint() {
   const std::uint32_t most = plan_.MostPipelines(reaction_.now());
   if (auto all = plan_.Propose(most)) return all;
   // A run that has not begun waits for all, unless somebody ordered it to start.
-  const bool any = newcomers_.possible() || plan_.pipelines_differ();
-  if (!any || !history_.started()) return std::nullopt;
+  if (!plan_.may_shrink() || !history_.started()) return std::nullopt;
   if (!too_few_since_) too_few_since_ = reaction_.now();
   const bool waits = reaction_.now() - *too_few_since_ < kFewerPipelinesAfter;
   if (waits && !held_.grows()) return std::nullopt;

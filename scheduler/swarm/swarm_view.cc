@@ -32,8 +32,7 @@ std::string SwarmView::WaitingFor() const {
                      (of_.plan.needed() - here == 1 ? " more peer (" : " more peers (") +
                      std::to_string(here) + " of " + std::to_string(of_.plan.needed()) +
                      " are here)";
-  const bool fewer = of_.newcomers.possible() || of_.plan.pipelines_differ();
-  const bool begins = fewer && !of_.history.started();
+  const bool begins = of_.plan.may_shrink() && !of_.history.started();
   if (begins && here >= of_.config.stages) {
     text += ", or begin with fewer pipelines: shoal swarm start";
   }
