@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -48,9 +49,10 @@ double PerMachineSecond(const ChurnResult& result) {
              : 0;
 }
 
-double DeltaHits(const ChurnResult& result) {
-  return result.visits > 0 ? static_cast<double>(result.deltas) / static_cast<double>(result.visits)
-                           : 1;
+// Nothing: no sample was sent a second time.
+std::optional<double> DeltaHits(const ChurnResult& result) {
+  if (result.visits == 0) return std::nullopt;
+  return static_cast<double>(result.deltas) / static_cast<double>(result.visits);
 }
 
 std::string DescribeRun(const ChurnReport& report) {
@@ -89,8 +91,9 @@ std::string FormatChurn(const ChurnReport& report) {
     std::snprintf(line, sizeof line, "  %-36s %6.3f\n", part.text, balance.Share(part.seconds));
     text += line;
   }
-  return text + "samples sent as changes, of those sent before: " + Fixed(DeltaHits(result), 3) +
-         "\n";
+  const std::optional<double> hits = DeltaHits(result);
+  return text + (hits ? "samples sent as changes, of those sent before: " + Fixed(*hits, 3) + "\n"
+                      : "no sample was sent a second time\n");
 }
 
 std::string FormatChurnJson(const ChurnReport& report) {
@@ -100,6 +103,7 @@ std::string FormatChurnJson(const ChurnReport& report) {
   for (const Part& part : PartsOf(result.balance)) {
     parts[part.key] = Rounded(result.balance.Share(part.seconds));
   }
+  const std::optional<double> hits = DeltaHits(result);
   const nlohmann::ordered_json json = {
       {"schemaVersion", 1},
       {"bench", "churn"},
@@ -134,7 +138,7 @@ std::string FormatChurnJson(const ChurnReport& report) {
       {"stepsRepeated", result.balance.repeated_steps},
       {"microBatchesPerMachineSecond", Rounded(PerMachineSecond(result))},
       {"goodput", Rounded(result.goodput)},
-      {"deltaHits", Rounded(DeltaHits(result))},
+      {"deltaHits", hits ? nlohmann::ordered_json(Rounded(*hits)) : nlohmann::ordered_json()},
       {"wholePipelines", Rounded(report.whole_pipelines)},
       {"parts", parts}};
   return json.dump(2) + "\n";

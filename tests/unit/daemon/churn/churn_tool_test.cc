@@ -74,6 +74,7 @@ TEST(ChurnTool, ItsJsonIsDocumentedAndAddsUp) {
   }
   EXPECT_NEAR(sum, 1, 1e-5);
   EXPECT_EQ(json["parts"]["useful"], json["goodput"]);
+  EXPECT_TRUE(json["deltaHits"].is_number());
   EXPECT_EQ(json["pipelines"], 2) << "the largest power of two that six machines fill";
   EXPECT_EQ(json["seed"], 3);
 }
