@@ -75,12 +75,20 @@ Status CheckPlan(const control::v1::Plan& plan) {
                              ", which it does not have or has named already");
     }
   }
-  if (positions.size() != std::size_t{run.stages()} * run.pipelines()) {
-    return InvalidArgument("the plan has " + std::to_string(positions.size()) + " positions for " +
-                           std::to_string(run.pipelines()) + " pipelines of " +
-                           std::to_string(run.stages()) + " stages");
+  for (std::uint32_t pipeline = 0; pipeline < run.pipelines(); ++pipeline) {
+    if (IsWhole(plan, pipeline)) return Status::Ok();
   }
-  return Status::Ok();
+  return InvalidArgument("the plan has " + std::to_string(positions.size()) + " positions for " +
+                         std::to_string(run.pipelines()) + " pipelines of " +
+                         std::to_string(run.stages()) + " stages, and none of these is whole");
+}
+
+bool IsWhole(const control::v1::Plan& plan, std::uint32_t pipeline) {
+  const auto of = [pipeline](const control::v1::Position& position) {
+    return position.pipeline() == pipeline;
+  };
+  return std::ranges::count_if(plan.positions(), of) ==
+         static_cast<std::ptrdiff_t>(plan.config().stages());
 }
 
 PeerId ToPeerId(const std::string& bytes) {
@@ -207,6 +215,13 @@ std::vector<std::uint32_t> HoldersOf(const control::v1::Plan& plan, std::uint32_
     }
   }
   return holders;
+}
+
+std::uint32_t ShadowsOf(const control::v1::Plan& plan, std::uint32_t stage) {
+  return static_cast<std::uint32_t>(
+      std::ranges::count_if(plan.positions(), [stage](const control::v1::Position& position) {
+        return position.stage() == stage && position.shadow();
+      }));
 }
 
 std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,

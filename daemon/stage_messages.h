@@ -24,9 +24,11 @@ Result<storage::ArtefactRef> ToRef(const control::v1::ArtefactRef& proto);
 pipeline::StageTimes ToTimes(const control::v1::StageTiming& timing);
 // Whether so many addresses, of such lengths, are those of one peer.
 Status CheckAddresses(const google::protobuf::RepeatedPtrField<std::string>& addresses);
-// Whether a plan stays within the limits of run.toml, and has one position for each stage of each
-// pipeline: nothing is allocated or counted by its numbers before.
+// Whether a plan stays within the limits of run.toml, has at most one position for each stage of
+// each pipeline, and a whole one: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);
+// Whether the plan has all stages of the pipeline. If not, its peers follow the others.
+bool IsWhole(const control::v1::Plan& plan, std::uint32_t pipeline);
 // The same of its numbers alone, without positions.
 Status CheckRun(const control::v1::RunConfig& run);
 pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned);
@@ -46,6 +48,8 @@ std::vector<std::uint32_t> LanNeighbours(const control::v1::Plan& plan,
                                          const control::v1::Position& own);
 // Pipelines whose peers hold the stage; none where no stage of the plan has a shadow.
 std::vector<std::uint32_t> HoldersOf(const control::v1::Plan& plan, std::uint32_t stage);
+// Peers of the stage that do not hold it.
+std::uint32_t ShadowsOf(const control::v1::Plan& plan, std::uint32_t stage);
 // Whether it carries what groups agree on, not a boundary.
 bool IsGroupLink(const net::LinkStats& link);
 // What is measured of the links inside groups, once per peer.

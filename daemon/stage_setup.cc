@@ -88,7 +88,9 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
   config.prefetch_bytes = daemon.store_memory_bytes / 8;
   config.resume_step = plan.resume_step();
   config.spot_checks = run.spot_checks();
+  config.whole = IsWhole(plan, config.pipeline);
   config.holders = HoldersOf(plan, config.stage);
+  config.shadows = ShadowsOf(plan, config.stage);
   if (own.shadow() && config.holders.empty()) {
     return InvalidArgument("the plan names nobody who holds stage " + std::to_string(config.stage));
   }
@@ -121,11 +123,12 @@ pipeline::LinkTargets LinkTargetsOf(const control::v1::Plan& plan, const control
   const std::uint32_t stage = own.stage();
   const std::uint32_t last = plan.config().stages() - 1;
   const std::string p = std::to_string(pipeline);
-  if (stage < last) {
+  const bool whole = IsWhole(plan, pipeline);
+  if (whole && stage < last) {
     targets.next =
         TargetOf(plan, pipeline, stage + 1, "boundary/" + p + "/" + std::to_string(stage));
   }
-  if (stage > 0) {
+  if (whole && stage > 0) {
     targets.previous =
         TargetOf(plan, pipeline, stage - 1, "boundary/" + p + "/" + std::to_string(stage - 1));
   }

@@ -117,7 +117,11 @@ GroupLinks::GroupLinks(Member* member, const net::GenerationLinks& links,
     }
     ends.push_back(first + config.pipeline);
   }
-  links_wanted_ = peers_.size() - 1;
+  for (Peer& peer : peers_) {
+    if (Skipped(peer)) continue;
+    peer.gone = peer.target.peer == PeerId{};
+    links_wanted_ += peer.gone ? 0 : 1;
+  }
   if (config.sharing.empty()) return;
   groups_[kSharedGroup] = std::make_unique<Group>(this, kSharedGroup, std::move(all),
                                                   own_place * count + config.pipeline);
@@ -166,7 +170,7 @@ const PeerId& GroupLinks::peer(const collective::GroupChannel& group, std::size_
 void GroupLinks::Open() {
   SHOAL_ASSERT_ON(*member_->control);
   for (Peer& peer : peers_) {
-    if (!Skipped(peer)) OpenTo(&peer);
+    if (!Skipped(peer) && !peer.gone) OpenTo(&peer);
   }
 }
 
@@ -210,7 +214,7 @@ void GroupLinks::Leave(std::uint32_t pipeline) {
 std::string GroupLinks::Missing(const PeerId** peer) const {
   SHOAL_ASSERT_ON(*member_->control);
   for (const Peer& candidate : peers_) {
-    if (Skipped(candidate) || candidate.open) continue;
+    if (Skipped(candidate) || candidate.open || candidate.gone) continue;
     *peer = &candidate.target.peer;
     return "the link to " + Name(candidate);
   }

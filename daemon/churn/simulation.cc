@@ -186,6 +186,7 @@ void ChurnSimulation::Connect(ChurnMachine* machine) {
   Feed(scheduler::PeerConnected{connection, machine->id(), "10.0.0.1"});
   machine->Connected();
   if (!std::exchange(ticking_, true)) Ticks();
+  if (last_connection_ == 1) Feed(scheduler::AdminCommand{scheduler::AdminCommand::Kind::kStart});
 }
 
 void ChurnSimulation::Go(std::uint32_t number) {

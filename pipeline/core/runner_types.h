@@ -48,9 +48,13 @@ struct RunnerConfig : replica::MemberConfig {
   // Pipelines whose peers of this stage hold its state; empty: all do. Where this peer's own is not
   // one of them, it is a shadow, which lacks `missing` (nothing said: all of it).
   std::vector<std::uint32_t> holders = {};
+  std::uint32_t shadows = 0;  // peers of this stage that do not
   std::optional<replica::MissingValues> missing = {};
   std::size_t state_chunk_values = replica::kChunkValuesMax;  // that it asks for at once, at most
   bool spot_checks = false;                                   // StepReady has digests and losses
+  // Whether the plan has all stages of this pipeline. If not, its peers have no neighbours and get
+  // no micro-batches: they follow those of other pipelines.
+  bool whole = true;
 };
 
 // "micro-batch 3 of step 17"
@@ -61,7 +65,7 @@ inline std::string Describe(MicroBatchId id) {
 // Whom the peer opens links with.
 struct LinkTargets {
   net::LinkTarget next, previous;      // peer all zeros: none
-  std::vector<net::LinkTarget> group;  // by pipeline; own entry unused
+  std::vector<net::LinkTarget> group;  // by pipeline; own entry unused; peer all zeros: nobody
   // Of the stages MemberConfig::sharing, by stage, then pipeline; own stage's entries unused.
   std::vector<net::LinkTarget> shared;
 };

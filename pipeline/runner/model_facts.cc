@@ -42,8 +42,7 @@ replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
                                                   const ModelFacts& facts) {
   replica::StateTransfer::Options options;
   options.holders.assign(config.holders.begin(), config.holders.end());
-  const std::size_t holders = options.holders.size();
-  options.shadows = config.pipelines > holders ? config.pipelines - holders : 1;
+  options.shadows = std::max(config.shadows, 1u);
   options.shadow = std::ranges::find(config.holders, config.pipeline) == config.holders.end();
   for (const model::TensorLayout& tensor : facts.layout) options.state_size += tensor.size;
   options.chunk_values_max = config.state_chunk_values;

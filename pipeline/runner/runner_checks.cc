@@ -72,10 +72,10 @@ Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d
 }
 
 Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets) {
-  if (config.stage + 1 < config.stages && !HasPeer(targets.next)) {
+  if (config.whole && config.stage + 1 < config.stages && !HasPeer(targets.next)) {
     return InvalidArgument("the plan names no peer for the next stage");
   }
-  if (config.stage > 0 && !HasPeer(targets.previous)) {
+  if (config.whole && config.stage > 0 && !HasPeer(targets.previous)) {
     return InvalidArgument("the plan names no peer for the stage before");
   }
   if (config.pipelines > 1 && targets.group.size() != config.pipelines) {
@@ -100,6 +100,10 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
   }
   if (plan.micro_batches.size() > kMicroBatchesMax || plan.evaluation.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
+  }
+  if (!config.whole && (!plan.micro_batches.empty() || !plan.evaluation.empty())) {
+    return InvalidArgument(what + " has micro-batches for pipeline " +
+                           std::to_string(config.pipeline) + ", which lacks a stage");
   }
   const std::size_t lines = plan.group_lines.size(), shared = plan.shared_lines.size();
   if ((lines > 0 && lines != config.pipelines) ||

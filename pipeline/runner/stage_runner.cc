@@ -257,8 +257,10 @@ void Runner::Start(const LinkTargets& targets) {
   ResetModel();
   RollBackStore();
   using Side = storage::BoundarySide;
-  if (config_.stage > 0) previous_ = MakeBoundary(Side::kReceiver, targets.previous);
-  if (config_.stage + 1 < config_.stages) next_ = MakeBoundary(Side::kSender, targets.next);
+  if (targets.previous.peer != PeerId{}) {
+    previous_ = MakeBoundary(Side::kReceiver, targets.previous);
+  }
+  if (targets.next.peer != PeerId{}) next_ = MakeBoundary(Side::kSender, targets.next);
   MakeCompute();
   if (config_.pipelines > 1 || !targets.shared.empty()) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,

@@ -47,6 +47,8 @@ inline constexpr Duration kLostTogether = std::chrono::milliseconds(500);
 inline constexpr Duration kWorthKeeping = std::chrono::seconds(2);
 // For a peer to be lost of which others only say that their link to it broke.
 inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
+// Members of a stage: with fewer than that one comes in that makes no pipeline whole.
+inline constexpr std::size_t kCopiesWanted = 4;
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
 inline constexpr Duration kPrepareAgainFirst = std::chrono::seconds(2);  // who went as a shadow
 inline constexpr Duration kPrepareAgainMax = std::chrono::minutes(10);

@@ -83,7 +83,7 @@ Status RunHistory::On(const PlanMade& event) {
   hosts_ = event.hosts;
   homes_ = event.homes;
   for (std::size_t i = 0; homes_.count > 0 && i < hosts_.size(); ++i) {
-    last_homes_[hosts_[i]] = homes_.of[i / stages];
+    if (hosts_[i] != PeerId{}) last_homes_[hosts_[i]] = homes_.of[i / stages];
   }
   counting_ = {event.resume_step, {}};
   some_left_ = false;

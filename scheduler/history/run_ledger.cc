@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
 
 #include "scheduler/plan/counting_pipelines.h"
+#include "scheduler/plan/regroup.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -32,6 +34,10 @@ class Replay {
   Status CheckPlan(const PlanMade& event) const;
   void GoBack(const PlanMade& event);
   void Add(std::uint64_t step, const Dealing& dealing);
+  // Of a pipeline of the newest plan.
+  std::span<const PeerId> HostsOf(std::uint32_t pipeline) const {
+    return std::span(ledger_.plans.back().hosts).subspan(std::size_t{pipeline} * stages_, stages_);
+  }
 
   const std::uint32_t stages_;
   RunLedger ledger_;
@@ -84,9 +90,14 @@ Status Replay::On(const PlanMade& event) {
   GoBack(event);
   const auto pipelines = static_cast<std::uint32_t>(event.hosts.size() / stages_);
   ledger_.plans.push_back({event.generation, event.hosts, pipelines});
-  std::vector<std::uint32_t> all(pipelines);
-  std::iota(all.begin(), all.end(), 0u);
-  counting_.Begin(event.resume_step, event.homes, std::move(all));
+  Pipelines whole(pipelines);
+  std::iota(whole.begin(), whole.end(), 0u);
+  std::erase_if(whole, [this](std::uint32_t p) { return HasGap(HostsOf(p)); });
+  if (whole.empty() && pipelines > 0) {
+    return DataLoss("the plan of generation " + std::to_string(event.generation) + ", at " +
+                    Step(event.resume_step) + ", has no pipeline with a host for each stage");
+  }
+  counting_.Begin(event.resume_step, event.homes, std::move(whole));
   anew_ = event.resume_step;
   return Status::Ok();
 }
@@ -100,6 +111,13 @@ Status Replay::On(const PipelinesCount& event) {
     return DataLoss("from " + Step(event.step) + " on pipeline " + std::to_string(*missing) +
                     " counts, but the plan of generation " + std::to_string(plan.generation) +
                     " has " + std::to_string(plan.pipelines));
+  }
+  const auto gap =
+      std::ranges::find_if(event.pipelines, [this](std::uint32_t p) { return HasGap(HostsOf(p)); });
+  if (gap != event.pipelines.end()) {
+    return DataLoss("from " + Step(event.step) + " on pipeline " + std::to_string(*gap) +
+                    " counts, which the plan of generation " + std::to_string(plan.generation) +
+                    " gives no host for one of its stages");
   }
   if (event.pipelines.empty()) return DataLoss("from " + Step(event.step) + " on nobody counts");
   if (event.step < ledger_.steps() || event.anew() < anew_) {

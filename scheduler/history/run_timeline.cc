@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <utility>
 #include <variant>
+
+#include "scheduler/plan/regroup.h"
 
 namespace shoal::scheduler {
 namespace {
@@ -79,14 +82,21 @@ std::vector<PositionChange> RunTimeline::Changes(const std::vector<PeerId>& host
   return changes;
 }
 
+std::uint32_t RunTimeline::WholePipelines(const std::vector<PeerId>& hosts) const {
+  std::uint32_t whole = 0;
+  for (std::size_t first = 0; stages_ > 0 && first + stages_ <= hosts.size(); first += stages_) {
+    whole += HasGap(std::span(hosts).subspan(first, stages_)) ? 0 : 1;
+  }
+  return whole;
+}
+
 void RunTimeline::On(const PlanMade& event) {
   if (running_) checkpoint_at_end_ = checkpoint_;  // an older version did not store its end
   stepless_ = entries_.size();
   TimelineEntry& entry = New(Kind::kRepair);
   entry.step = event.resume_step;
   entry.repair.generation = event.generation;
-  entry.repair.pipelines =
-      stages_ == 0 ? 0 : static_cast<std::uint32_t>(event.hosts.size() / stages_);
+  entry.repair.pipelines = WholePipelines(event.hosts);
   entry.repair.steps_before = Before(event);
   entry.repair.steps_lost = steps_ - std::min(steps_, event.resume_step);
   entry.repair.changes = Changes(event.hosts);

@@ -4,6 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "scheduler/config/swarm_limits.h"
+
 namespace shoal::scheduler {
 namespace {
 
@@ -42,10 +44,16 @@ std::vector<StagePeers> ByStage(const std::vector<BoundPeer>& peers, std::uint32
   return by_stage;
 }
 
+// Whether somebody of a pipeline with gaps, the stage's member number `copy` of the plan, follows
+// the others: who holds something does, or who is needed for a copy.
+bool Follows(const BoundPeer& peer, std::size_t copy) {
+  return peer.in_step || peer.pipeline || copy < kCopiesWanted;
+}
+
 // What a row's place among the plan's pipelines goes by: where its first peer was that was in one.
 std::uint32_t FormerPipeline(const std::vector<const BoundPeer*>& row) {
   for (const BoundPeer* peer : row) {
-    if (peer->pipeline) return *peer->pipeline;
+    if (peer != nullptr && peer->pipeline) return *peer->pipeline;
   }
   return UINT32_MAX;
 }
@@ -55,24 +63,38 @@ std::uint32_t FormerPipeline(const std::vector<const BoundPeer*>& row) {
 std::vector<std::uint32_t> Regrouped::Counting() const {
   std::vector<std::uint32_t> counting;
   for (std::uint32_t p = 0; p < positions.size(); ++p) {
-    const bool all = std::ranges::none_of(
-        positions[p], [&](const PeerId& peer) { return shadows.contains(peer); });
+    const bool all = std::ranges::none_of(positions[p], [&](const PeerId& peer) {
+      return peer == PeerId{} || shadows.contains(peer);
+    });
     if (all) counting.push_back(p);
   }
   return counting;
 }
 
+bool HasGap(std::span<const PeerId> pipeline) { return std::ranges::count(pipeline, PeerId{}) > 0; }
+
+std::size_t Regrouped::Whole() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(positions, [](const auto& pipeline) { return !HasGap(pipeline); }));
+}
+
 std::optional<Regrouped> Regroup(const std::vector<BoundPeer>& peers, std::uint32_t stages,
                                  std::uint32_t pipelines_max) {
   const std::vector<StagePeers> by_stage = ByStage(peers, stages);
-  std::size_t count = pipelines_max;
+  std::size_t whole = pipelines_max;
   for (const StagePeers& of_stage : by_stage) {
     if (of_stage.empty() || !of_stage.front()->in_step) return std::nullopt;
-    count = std::min(count, of_stage.size());
+    whole = std::min(whole, of_stage.size());
   }
-  std::vector<std::vector<const BoundPeer*>> rows(count);
-  for (std::size_t row = 0; row < count; ++row) {
-    for (const StagePeers& of_stage : by_stage) rows[row].push_back(of_stage[row]);
+  std::vector<std::vector<const BoundPeer*>> rows(whole);
+  for (std::uint32_t stage = 0; stage < stages; ++stage) {
+    const StagePeers& of_stage = by_stage[stage];
+    for (std::size_t row = 0; row < std::min<std::size_t>(of_stage.size(), pipelines_max); ++row) {
+      if (row >= whole && !Follows(*of_stage[row], row)) break;
+      if (row == rows.size()) rows.emplace_back();
+      rows[row].resize(stages);
+      rows[row][stage] = of_stage[row];
+    }
   }
   std::ranges::stable_sort(
       rows, [](const auto& a, const auto& b) { return FormerPipeline(a) < FormerPipeline(b); });
@@ -80,8 +102,8 @@ std::optional<Regrouped> Regroup(const std::vector<BoundPeer>& peers, std::uint3
   for (const auto& row : rows) {
     regrouped.positions.emplace_back();
     for (const BoundPeer* peer : row) {
-      regrouped.positions.back().push_back(peer->peer);
-      if (!peer->in_step) regrouped.shadows.insert(peer->peer);
+      regrouped.positions.back().push_back(peer != nullptr ? peer->peer : PeerId{});
+      if (peer != nullptr && !peer->in_step) regrouped.shadows.insert(peer->peer);
     }
   }
   return regrouped;

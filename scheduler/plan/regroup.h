@@ -1,5 +1,9 @@
-// Regroup: a plan of whole pipelines from peers that are bound to a stage: those that hold it, and
-// those that only have to get its state. A pure function.
+// Regroup: a plan from peers that are bound to a stage: those that hold it, and those that only
+// have to get its state. A pure function.
+//
+// Who is left over when there are no more whole pipelines goes to pipelines with gaps, stages at
+// which nobody is: they train nothing, but their peers follow the steps of their stage groups. So a
+// stage has more copies, and whoever comes for a gap makes a whole pipeline at once.
 
 #ifndef SHOAL_SCHEDULER_PLAN_REGROUP_H_
 #define SHOAL_SCHEDULER_PLAN_REGROUP_H_
@@ -7,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <set>
+#include <span>
 #include <vector>
 
 #include "common/ids.h"
@@ -22,17 +27,22 @@ struct BoundPeer {
   std::uint64_t joined = 0;               // order of joining
 };
 
+// Whether a stage of the pipeline, whose peers these are, has nobody.
+bool HasGap(std::span<const PeerId> pipeline);
+
 struct Regrouped {
-  PlacementPlan positions;
+  PlacementPlan positions;   // zeros: a gap
   std::set<PeerId> shadows;  // of the positions: who is not in step
 
-  // Pipelines whose peers are all in step, in order.
+  // Pipelines without a gap whose peers are all in step, in order.
   std::vector<std::uint32_t> Counting() const;
+  // Those without a gap.
+  std::size_t Whole() const;
 };
 
-// As many pipelines as can be filled, up to `pipelines_max`; first as many as can be of peers in
-// step alone. Peers that were in one pipeline stay together, and pipelines keep their order, where
-// that costs none. Nothing: a stage has nobody in step.
+// As many whole pipelines as can be filled, up to `pipelines_max` with those that have gaps; first
+// as many as can be of peers in step alone. Peers that were in one pipeline stay together, and
+// pipelines keep their order, where that costs none. Nothing: a stage has nobody in step.
 std::optional<Regrouped> Regroup(const std::vector<BoundPeer>& peers, std::uint32_t stages,
                                  std::uint32_t pipelines_max);
 

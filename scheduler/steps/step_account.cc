@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "common/status.h"
 
@@ -19,8 +20,9 @@ bool Agree(double a, double b) {
 
 }  // namespace
 
-void StepAccount::Reset(std::uint32_t pipelines) {
+void StepAccount::Reset(std::uint32_t pipelines, std::set<Place> gaps) {
   pipelines_ = pipelines;
+  gaps_ = std::move(gaps);
   left_.resize(pipelines);
   std::iota(left_.begin(), left_.end(), 0u);
   entries_.assign(std::size_t{stages_} * pipelines, Entry{});
@@ -39,6 +41,9 @@ void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& ju
                         TimePoint now) {
   step_ = step;
   judged_ = judged.empty() ? left_ : judged;
+  if (judged.empty()) {
+    for (const auto& [pipeline, stage] : gaps_) std::erase(judged_, pipeline);
+  }
   began_ = last_ready_ = last_synced_ = now;
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
@@ -47,6 +52,7 @@ void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& ju
 void StepAccount::GoOnWithout(std::uint32_t pipeline) {
   std::erase(left_, pipeline);
   std::erase(judged_, pipeline);
+  std::erase_if(gaps_, [pipeline](const Place& gap) { return gap.first == pipeline; });
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }

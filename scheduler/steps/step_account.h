@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -20,9 +22,11 @@ class StepAccount {
     Reset(pipelines);
   }
 
-  // A plan of so many pipelines begins.
-  void Reset(std::uint32_t pipelines);
-  // `judged`: pipelines whose norms are compared, in order; empty: all.
+  using Place = std::pair<std::uint32_t, std::uint32_t>;  // pipeline, stage
+
+  // A plan of so many pipelines begins, which has nobody at `gaps`.
+  void Reset(std::uint32_t pipelines, std::set<Place> gaps = {});
+  // `judged`: pipelines whose norms are compared, in order; empty: all without a gap.
   void Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged, TimePoint now);
   // A pipeline has left the plan: the others report the step in progress once more.
   void GoOnWithout(std::uint32_t pipeline);
@@ -34,8 +38,8 @@ class StepAccount {
                 TimePoint now);
   bool AddSynced(std::uint32_t pipeline, std::uint32_t stage, double squared_norm, TimePoint now);
 
-  bool all_ready() const { return ready_ == left_.size() * stages_; }
-  bool all_synced() const { return synced_ == left_.size() * stages_; }
+  bool all_ready() const { return ready_ == Reports(); }
+  bool all_synced() const { return synced_ == Reports(); }
 
   // Sums over the last stages, in order of pipeline, so that they are reproducible.
   std::uint64_t labels() const;
@@ -85,6 +89,7 @@ class StepAccount {
   };
   Entry& At(std::uint32_t pipeline, std::uint32_t stage);
   const Entry& At(std::uint32_t pipeline, std::uint32_t stage) const;
+  std::size_t Reports() const { return left_.size() * stages_ - gaps_.size(); }
 
   const std::uint32_t stages_;
   std::uint32_t pipelines_ = 0;
@@ -94,6 +99,7 @@ class StepAccount {
   std::vector<Entry> entries_;  // by pipeline, then stage
   // Pipelines that have not left, and those of them that are judged, in order.
   std::vector<std::uint32_t> left_, judged_;
+  std::set<Place> gaps_;  // of these
 };
 
 }  // namespace shoal::scheduler

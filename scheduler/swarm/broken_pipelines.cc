@@ -1,18 +1,22 @@
 #include "scheduler/swarm/broken_pipelines.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "common/log.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/plan/regroup.h"
+#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 
-BrokenPipelines::BrokenPipelines(const RunConfig& config, const RunHistory& history,
-                                 Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
-                                 TrainingSteps* steps, Reaction* reaction)
+BrokenPipelines::BrokenPipelines(const RunConfig& config, const ArtefactMap& initial,
+                                 const RunHistory& history, Members* members, SwarmPlan* plan,
+                                 Lifecycle* lifecycle, TrainingSteps* steps, Reaction* reaction)
     : config_(config),
+      initial_(initial),
       history_(history),
       members_(*members),
       plan_(*plan),
@@ -60,7 +64,7 @@ void BrokenPipelines::Look() {
   // others. But where faults come more often than steps end, a step that began anew each time
   // would never end.
   const bool again = begins_anew_ == history_.step();
-  const bool regroups = !plan_.shadows().empty() || OthersMakeAPipeline();
+  const bool regroups = !plan_.shadows().empty() || OthersMakeAPipeline() || HasCopiesToKeep();
   if (steps_.MayGoOnWithout(broken_) && (again || !regroups)) return LeaveOut();
   broken_.clear();
   const std::string cause = cause_;
@@ -83,7 +87,38 @@ bool BrokenPipelines::OthersMakeAPipeline() const {
     left += whole ? 1 : 0;
   }
   const auto regrouped = Regroup(peers, config_.stages, config_.pipelines);
-  return regrouped && regrouped->positions.size() > left;
+  return regrouped && regrouped->Whole() > left;
+}
+
+// Whether somebody who is left of the broken pipelines is one of few who hold its stage, and would
+// fetch it again for longer than the others were at work on the step. Where nobody knows how fast
+// these can send, that is taken to be quick.
+bool BrokenPipelines::HasCopiesToKeep() const {
+  struct Others {
+    std::size_t count = 0;
+    double upload_bps = 0;
+  };
+  std::vector<Others> others(config_.stages);
+  std::set<std::uint32_t> left;  // stages
+  for (const Member* const member : plan_.Hosts()) {
+    if (!member->candidate() || lost_.contains(member->peer) || plan_.IsShadow(member->peer)) {
+      continue;
+    }
+    const auto stage = static_cast<std::uint32_t>(member->stage);
+    if (broken_.contains(static_cast<std::uint32_t>(member->pipeline))) {
+      left.insert(stage);
+    } else {
+      ++others[stage].count;
+      others[stage].upload_bps += static_cast<double>(member->line.upload_bps);
+    }
+  }
+  const double at_work_s = std::chrono::duration<double>(steps_.spent()).count();
+  return std::ranges::any_of(left, [&](std::uint32_t stage) {
+    const double bits =
+        8 * static_cast<double>(StateBytes(config_, stage, history_.checkpoint().files, initial_));
+    return others[stage].count < kCopiesWanted && bits > at_work_s * others[stage].upload_bps &&
+           others[stage].upload_bps > 0;
+  });
 }
 
 void BrokenPipelines::LeaveOut() {

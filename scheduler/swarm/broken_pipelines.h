@@ -23,9 +23,10 @@ namespace shoal::scheduler {
 
 class BrokenPipelines {
  public:
-  // All outlive it.
-  BrokenPipelines(const RunConfig& config, const RunHistory& history, Members* members,
-                  SwarmPlan* plan, Lifecycle* lifecycle, TrainingSteps* steps, Reaction* reaction);
+  // All outlive it. `initial`: artefacts of the fresh model.
+  BrokenPipelines(const RunConfig& config, const ArtefactMap& initial, const RunHistory& history,
+                  Members* members, SwarmPlan* plan, Lifecycle* lifecycle, TrainingSteps* steps,
+                  Reaction* reaction);
 
   bool MayGoOnWithout(const PeerId& peer) const;
   // A member of the plan has given the generation up: when others go on, its pipeline does not.
@@ -44,9 +45,11 @@ class BrokenPipelines {
  private:
   std::set<std::uint32_t> BrokenWith(const PeerId& peer) const;
   bool OthersMakeAPipeline() const;
+  bool HasCopiesToKeep() const;
   void LeaveOut();
 
   const RunConfig& config_;
+  const ArtefactMap& initial_;
   const RunHistory& history_;
   Members& members_;
   SwarmPlan& plan_;

@@ -29,19 +29,10 @@ ClosingCheckpoint::ClosingCheckpoint(const RunConfig& config, const ArtefactMap&
 
 // Of the slowest stage, whose holders share its bytes out. Lines that nobody knows do not count.
 double ClosingCheckpoint::SecondsToSave(const std::vector<double>& rates_bps) const {
-  const ArtefactMap& saved = history_.checkpoint().files;
   double most = 0;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     if (rates_bps[stage] == 0) continue;
-    std::uint64_t bytes = 0;
-    for (const std::string& part : StageParts(config_, stage)) {
-      const auto of = [&part](const ArtefactMap& files, const char* suffix) -> std::uint64_t {
-        const auto found = files.find(part + suffix);
-        return found == files.end() ? 0 : found->second.size();
-      };
-      // Before the first checkpoint: two moments beside the weights.
-      bytes += saved.empty() ? 3 * of(initial_, "") : of(saved, "") + of(saved, ".optimizer");
-    }
+    const std::uint64_t bytes = StateBytes(config_, stage, history_.checkpoint().files, initial_);
     most = std::max(most, 8 * static_cast<double>(bytes) / rates_bps[stage]);
   }
   return most;

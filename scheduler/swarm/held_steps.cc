@@ -284,8 +284,10 @@ void HeldSteps::BeginGeneration(bool in_place) {
 // Positions of the newest plan, but for pipelines that have left it.
 std::size_t HeldSteps::PlacesLeft() const {
   const PipelinesCount& counting = history_.counting();
-  return history_.some_left() ? counting.pipelines.size() * config_.stages
-                              : history_.hosts().size();
+  const std::vector<PeerId>& hosts = history_.hosts();
+  return history_.some_left()
+             ? counting.pipelines.size() * config_.stages
+             : hosts.size() - static_cast<std::size_t>(std::ranges::count(hosts, PeerId{}));
 }
 
 // Whether a pipeline of the newest plan is no part of it any more.
@@ -298,6 +300,7 @@ bool HeldSteps::HasLeft(std::uint32_t pipeline) const {
 bool HeldSteps::AwaitsHosts() const {
   const std::vector<PeerId>& hosts = history_.hosts();
   for (std::size_t place = 0; place < hosts.size(); ++place) {
+    if (hosts[place] == PeerId{}) continue;  // a gap
     const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
     const Member* const member = members_.Find(hosts[place]);
     if (!HasLeft(pipeline) && (member == nullptr || !member->connected)) return true;

@@ -97,14 +97,31 @@ void Newcomers::AskToPrepare() {
   }
 }
 
-// Whether those who are ready make a pipeline more.
+// Whether those who are ready make a whole pipeline more, or give a stage a second copy; the latter
+// waits until nobody else gets ready, or each would cost the others a moment.
 bool Newcomers::WouldGrow() const {
   if (plan_.whole() >= config_.pipelines) return false;
-  std::vector<std::size_t> ready(config_.stages);
-  for (const BoundPeer& peer : Ready()) {
-    if (!plan_.IsShadow(peer.peer)) ++ready[peer.stage];
+  std::vector<std::size_t> has(config_.stages), with(config_.stages);
+  bool waits = false;
+  for (const auto& [peer, member] : members_.all()) {
+    if (!member.candidate()) continue;
+    if (member.placed()) {
+      ++has[static_cast<std::size_t>(member.stage)];
+      ++with[static_cast<std::size_t>(member.stage)];
+    } else if (member.preparation.ready) {
+      ++with[*member.preparation.stage];
+    } else {
+      waits = waits || member.preparation.stage.has_value();
+    }
   }
-  return std::ranges::all_of(ready, [](std::size_t count) { return count > 0; });
+  std::size_t whole = config_.pipelines;
+  bool copies = false;
+  for (std::uint32_t s = 0; s < config_.stages; ++s) {
+    whole = std::min(whole, with[s]);
+    copies = copies || (has[s] < kCopiesWanted && with[s] > has[s]);
+  }
+  const std::size_t before = std::max<std::size_t>(plan_.whole(), *std::ranges::min_element(has));
+  return whole > before || (copies && !waits);
 }
 
 // Whoever has no position counts, prepared or not. Who cannot save is replaced first: no checkpoint

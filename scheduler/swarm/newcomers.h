@@ -1,10 +1,10 @@
 // Newcomers: members without a position on their way into the plan, while the others train.
 //
 // One is asked to prepare a stage that has fewer members than the run wants pipelines: it fetches
-// and loads what never changes. When whole pipelines can be made of those that are ready, the
-// generation ends with a step, and the next plan has them as shadows. A shadow gets its stage's
-// state from its group, tells when it has all of it, and is in step when the checksum of its
-// weights after a further step is that of its group.
+// and loads what never changes. When whole pipelines can be made of those that are ready, or a
+// stage with few copies gets another (regroup.h), the generation ends with a step, and the next
+// plan has them as shadows. A shadow gets its stage's state from its group, tells when it has all
+// of it, and is in step when the checksum of its weights after a further step is that of its group.
 // Only with replica methods that keep nothing else (MethodTraits::follows_steps). Where pipelines
 // differ, members for a further one wait for the next checkpoint, which is made for them at once.
 // Thread: control.

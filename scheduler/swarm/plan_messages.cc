@@ -96,6 +96,7 @@ control::v1::Plan CommonPlan(const RunConfig& config, std::uint64_t generation,
   const std::vector<std::uint32_t>& sharing = config.sharing;
   for (std::uint32_t p = 0; p < plan.size(); ++p) {
     for (std::uint32_t s = 0; s < plan[p].size(); ++s) {
+      if (plan[p][s] == PeerId{}) continue;  // a gap
       const Member* member = members.Find(plan[p][s]);
       SHOAL_CHECK(member != nullptr);
       control::v1::Position* position = message.add_positions();
@@ -167,6 +168,20 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
     artefacts.push_back(std::move(artefact));
   }
   return artefacts;
+}
+
+std::uint64_t StateBytes(const RunConfig& config, std::uint32_t stage, const ArtefactMap& saved,
+                         const ArtefactMap& initial) {
+  std::uint64_t bytes = 0;
+  for (const std::string& part : StageParts(config, stage)) {
+    const auto of = [&part](const ArtefactMap& files, const char* suffix) -> std::uint64_t {
+      const auto found = files.find(part + suffix);
+      return found == files.end() ? 0 : found->second.size();
+    };
+    // Before the first checkpoint: two moments beside the weights.
+    bytes += saved.empty() ? 3 * of(initial, "") : of(saved, "") + of(saved, ".optimizer");
+  }
+  return bytes;
 }
 
 control::v1::StepPlan MakeStepPlan(const RunConfig& config, const dataset::Sampler& sampler,

@@ -49,6 +49,11 @@ std::vector<control::v1::ArtefactRef> StageArtefacts(const RunConfig& config, st
                                                      const ArtefactMap& weights,
                                                      const ArtefactMap& initial);
 
+// What a member of the stage fetches to hold it: weights and moments as `saved`, the files of a
+// checkpoint, has them, or as they will be where there is none.
+std::uint64_t StateBytes(const RunConfig& config, std::uint32_t stage, const ArtefactMap& saved,
+                         const ArtefactMap& initial);
+
 // A step of a plan.
 struct StepOfPlan {
   std::uint64_t generation = 0, step = 0;

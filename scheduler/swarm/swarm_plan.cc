@@ -58,6 +58,12 @@ void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   positions_ = std::move(positions);
   shadows_ = std::move(shadows);
   left_out_.clear();
+  gaps_.clear();
+  for (std::uint32_t p = 0; p < pipelines(); ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      if (positions_[p][s] == PeerId{}) gaps_.emplace(p, s);
+    }
+  }
   trains_ = false;
   members_.SetPositions(positions_);
   lans_ = LansOfPlan(config_, positions_, round_trips_);
@@ -71,10 +77,28 @@ void SwarmPlan::LeaveOut(std::uint32_t pipeline) {
   members_.SetPositions(positions_);
 }
 
+std::size_t SwarmPlan::placed() const {
+  std::size_t placed = 0;
+  for (const auto& pipeline : positions_) {
+    placed += pipeline.size() - static_cast<std::size_t>(std::ranges::count(pipeline, PeerId{}));
+  }
+  return placed;
+}
+
+std::uint32_t SwarmPlan::whole() const {
+  std::set<std::uint32_t> others = left_out_;
+  for (const auto& [pipeline, stage] : gaps_) others.insert(pipeline);
+  return pipelines() - static_cast<std::uint32_t>(others.size());
+}
+
+bool SwarmPlan::HasGap(std::uint32_t pipeline) const {
+  return std::ranges::any_of(gaps_, [&](const auto& gap) { return gap.first == pipeline; });
+}
+
 std::size_t SwarmPlan::InStep(std::uint32_t stage) const {
-  const auto in_step = std::ranges::count_if(
-      positions_, [&](const auto& pipeline) { return !IsShadow(pipeline[stage]); });
-  return static_cast<std::size_t>(in_step) - left_out_.size();
+  return static_cast<std::size_t>(std::ranges::count_if(positions_, [&](const auto& pipeline) {
+    return pipeline[stage] != PeerId{} && !IsShadow(pipeline[stage]);
+  }));
 }
 
 std::vector<std::uint32_t> SwarmPlan::Counting() const {
@@ -131,7 +155,9 @@ bool SwarmPlan::MayLink(const Member& a, const Member& b) const {
 bool SwarmPlan::SpareCouldReplace(const Member& member) const {
   std::vector<PlacementPeer> others = members_.Candidates();
   std::erase_if(others, [&](const PlacementPeer& peer) { return peer.peer == member.peer; });
-  return others.size() >= placed() && Place(others, {}, Run(pipelines()), &positions_).has_value();
+  const std::uint32_t pipelines = std::max(whole(), 1u);
+  return others.size() >= std::size_t{config_.stages} * pipelines &&
+         Place(others, {}, Run(pipelines), &positions_).has_value();
 }
 
 void SwarmPlan::GiveUpPosition(const Member& member) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/config/run_config.h"
@@ -30,11 +31,14 @@ class SwarmPlan {
   bool may_shrink() const { return may_shrink_; }
   // Members that a plan of all of the run's pipelines places.
   std::uint32_t needed() const { return config_.stages * config_.pipelines; }
-  // Pipelines of the newest plan, and the positions in it.
+  // Pipelines of the newest plan, and the positions in it that somebody has.
   std::uint32_t pipelines() const { return static_cast<std::uint32_t>(positions_.size()); }
-  std::uint32_t placed() const { return config_.stages * pipelines(); }
-  // Pipelines of it that have not left.
-  std::uint32_t whole() const { return pipelines() - static_cast<std::uint32_t>(left_out_.size()); }
+  std::size_t placed() const;
+  // Pipelines of it that have no gap (regroup.h) and have not left.
+  std::uint32_t whole() const;
+  // Pipeline and stage of the positions that the plan gives nobody.
+  const std::set<std::pair<std::uint32_t, std::uint32_t>>& gaps() const { return gaps_; }
+  bool HasGap(std::uint32_t pipeline) const;
   // A plan of so many pipelines for the members that are here; they keep their positions where they
   // can. Nothing: they are too few, or have too little memory.
   std::optional<PlacementPlan> Propose(std::uint32_t pipelines);
@@ -57,10 +61,9 @@ class SwarmPlan {
   bool IsShadow(const PeerId& peer) const { return shadows_.contains(peer); }
   const std::set<PeerId>& shadows() const { return shadows_; }
   void MarkInStep(const PeerId& peer) { shadows_.erase(peer); }
-  // Members of a stage, or of all, that are in step.
+  // Members of a stage that are in step.
   std::size_t InStep(std::uint32_t stage) const;
-  std::size_t InStep() const { return config_.stages * whole() - shadows_.size(); }
-  // Pipelines that have not left, whose members are all in step; in order.
+  // Pipelines that have no gap and have not left, whose members are all in step; in order.
   std::vector<std::uint32_t> Counting() const;
 
   const PlacementPlan& positions() const { return positions_; }
@@ -104,6 +107,7 @@ class SwarmPlan {
   const bool pipelines_differ_, may_shrink_;
   PlacementPlan positions_;
   std::set<PeerId> shadows_;
+  std::set<std::pair<std::uint32_t, std::uint32_t>> gaps_;  // pipeline, stage
   std::set<std::uint32_t> left_out_;
   RoundTripBook round_trips_;
   PlanLans lans_;  // of positions_

@@ -48,7 +48,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
       applied_(config_, plan_, history_, &lifecycle_, &uploads_, &faults_),
       spots_(config_, plan_, history_, &lifecycle_, &faults_, &reaction_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &spots_, &reaction_),
-      broken_(config_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
+      broken_(config_, initial_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
              uploads_, applied_, spots_, steps_}) {}
 
@@ -320,7 +320,9 @@ void SwarmStateImpl::BeginGeneration(Regrouped plan, bool in_place) {
   journal_.Record(PlanMade{history_.generation() + 1,
                            in_place ? held_.step() : history_.checkpoint().step, std::move(hosts),
                            std::move(homes)});
-  if (!plan_.shadows().empty()) journal_.Record(PipelinesCount{history_.step(), plan_.Counting()});
+  if (plan_.Counting().size() < plan_.pipelines()) {
+    journal_.Record(PipelinesCount{history_.step(), plan_.Counting()});
+  }
   newcomers_.BeginGeneration(in_place);
   uploads_.BeginGeneration(in_place);
   applied_.BeginGeneration();

@@ -109,6 +109,8 @@ std::string SwarmView::RepairText() const {
                " of " + FormatBytes(member.state_bytes_wanted) + ")";
       }
       add(got);
+    } else if (member.placed() && of_.plan.HasGap(static_cast<std::uint32_t>(member.pipeline))) {
+      add(member.LabelWithPosition() + " follows the others until its pipeline is whole");
     } else if (member.candidate() && !member.placed() && member.preparation.stage) {
       add(member.Label() +
           (member.preparation.ready ? " is ready for stage " : " gets ready for stage ") +

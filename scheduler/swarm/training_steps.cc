@@ -71,7 +71,7 @@ TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, Run
 
 void TrainingSteps::BeginGeneration() {
   local_steps_ = LocalSteps(config_, plan_.pipelines());
-  account_.Reset(plan_.pipelines());
+  account_.Reset(plan_.pipelines(), plan_.gaps());
   stage_choice_.Reset();
   line_rates_.Reset(plan_.pipelines());
   counting_.Begin(history_.step(), history_.homes(), plan_.Counting());

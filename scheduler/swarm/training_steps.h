@@ -57,6 +57,8 @@ class TrainingSteps {
   // Whether the step in progress can go on without these pipelines of the plan, and is worth that:
   // what the others have done of it would take longer to do again than to begin anew in place.
   bool MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const;
+  // On the step in progress.
+  Duration spent() const { return account_.elapsed(reaction_.now()); }
   // They have left the plan: the others do their part, too, and report once more. `cause`: for
   // people.
   void GoOnWithout(const std::set<std::uint32_t>& pipelines, const std::string& cause);

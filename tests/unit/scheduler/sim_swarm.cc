@@ -376,7 +376,7 @@ void SimSwarm::Work(SimPeer* peer) {
   const auto& batches = plan->second.pipelines(peer->pipeline).micro_batches();
   ready->set_micro_batches(static_cast<std::uint32_t>(batches.size()));
   ready->set_amendment(plan->second.amendment());
-  CheckShares(plan->second, peer->pipeline);
+  CheckShares(plan->second, *peer);
   EXPECT_TRUE(!peer->shadow || batches.empty()) << peer->name;
   AddDigests(*peer, batches.size(), ready);
   if (peer->stage + 1 == static_cast<int>(config_.stages)) {

@@ -148,7 +148,7 @@ class SimSwarm {
   void CheckAgreed(const SimPeer& peer);
   void OnApply(SimPeer* peer, const control::v1::Apply& apply);
   void CheckWhole(const control::v1::Plan& former, const SimPeer& peer) const;
-  void CheckShares(const control::v1::StepPlan& plan, int pipeline) const;
+  void CheckShares(const control::v1::StepPlan& plan, const SimPeer& peer) const;
   void Work(SimPeer* peer);
   void AddDigests(const SimPeer& peer, int micro_batches, control::v1::StepReady* ready) const;
   void OnSpotCheck(SimPeer* peer, const control::v1::SpotCheck& check);

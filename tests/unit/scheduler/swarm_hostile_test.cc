@@ -339,9 +339,11 @@ TEST(SwarmHostileTest, OnePeersGradientsThatAreNotFiniteDoNotHoldTheRun) {
       EXPECT_FALSE(back) << "a step was trained again";
       EXPECT_THAT(swarm.View().last_refused, HasSubstr(swarm.Peer(ill).name));
       EXPECT_EQ(swarm.Peer(ill).stage, -1);
-      // As often as a peer may have a stage again before it is in quarantine.
-      EXPECT_THAT(swarm.View().skipped_steps, AllOf(Ge(2u), Le(lies ? 2u : 6u)));
-      ASSERT_EQ(swarm.View().quarantines.size(), 1u);
+      // As often as a peer may have a stage again before it is in quarantine; with a spare, which
+      // goes to its place, it has none again.
+      const bool spare = peers == 5;
+      EXPECT_THAT(swarm.View().skipped_steps, AllOf(Ge(2u), Le(lies || spare ? 2u : 6u)));
+      ASSERT_EQ(swarm.View().quarantines.size(), spare ? 0u : 1u);
     }
   }
 }

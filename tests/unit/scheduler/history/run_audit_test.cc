@@ -25,6 +25,14 @@ struct SlowAudit {
   std::map<std::uint64_t, std::uint64_t> step_of, pipeline_of;  // of row 17, by epoch
 };
 
+bool LacksAHost(const PlanMade& plan, std::uint32_t pipeline) {
+  bool lacks = false;
+  for (std::uint32_t s = 0; s < kOrder.stages; ++s) {
+    lacks = lacks || plan.hosts[pipeline * kOrder.stages + s] == PeerId{};
+  }
+  return lacks;
+}
+
 SlowAudit Slowly(const std::vector<TimedEvent>& events) {
   struct Step {
     std::vector<PeerId> hosts;
@@ -56,7 +64,7 @@ SlowAudit Slowly(const std::vector<TimedEvent>& events) {
     for (std::size_t i = 0; known != nullptr && i < known->losses.size(); ++i) {
       Step step{plan->hosts, plan->homes, {}};
       for (std::uint32_t p = 0; p < plan->hosts.size() / kOrder.stages; ++p) {
-        step.pipelines.push_back(p);
+        if (!LacksAHost(*plan, p)) step.pipelines.push_back(p);
       }
       for (const PipelinesCount& count : counting) {
         if (count.step <= steps.size()) step.pipelines = count.pipelines;
@@ -91,7 +99,8 @@ SlowAudit Slowly(const std::vector<TimedEvent>& events) {
   return audit;
 }
 
-// A run with plans of up to four pipelines, of which not all count, that goes back now and then.
+// A run with plans of up to four pipelines, some with gaps, of which not all count, that goes back
+// now and then.
 std::vector<TimedEvent> RandomLog(std::mt19937* random) {
   const auto draw = [random](std::uint32_t most) {
     return static_cast<std::uint32_t>((*random)() % (most + 1));
@@ -103,7 +112,8 @@ std::vector<TimedEvent> RandomLog(std::mt19937* random) {
     PlanMade plan{generation, steps};
     const std::uint32_t pipelines = 1 + draw(3);
     for (std::uint32_t i = 0; i < pipelines * kOrder.stages; ++i) {
-      plan.hosts.push_back(Host(generation % 2 == 0 ? i : i + draw(1) * 100));
+      const bool gap = i >= kOrder.stages && draw(9) == 0;
+      plan.hosts.push_back(gap ? PeerId{} : Host(1 + i + (generation % 2) * draw(1) * 100));
     }
     if (draw(1) == 1) {
       plan.homes = HomesOf({}, plan.hosts, kOrder.stages, pipelines + draw(3));
@@ -114,7 +124,7 @@ std::vector<TimedEvent> RandomLog(std::mt19937* random) {
     for (std::uint32_t part = 0; part < 5; ++part) {
       PipelinesCount count{from = std::max(from, steps) + draw(4), {}};
       for (std::uint32_t p = 0; p < pipelines; ++p) {
-        if (draw(1) == 1) count.pipelines.push_back(p);
+        if (draw(1) == 1 && !LacksAHost(plan, p)) count.pipelines.push_back(p);
       }
       if (!count.pipelines.empty()) log.push_back({count});
       const std::uint32_t made = draw(6);
