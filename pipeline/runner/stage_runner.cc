@@ -204,6 +204,7 @@ void Runner::OnFailure(const Status& status, const PeerId* peer) {
 
 std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
                                                const net::LinkTarget& target) {
+  if (target.peer == PeerId{}) return nullptr;
   Boundary::Handlers handlers;
   handlers.on_up = [this] { MaybeUp(); };
   handlers.on_data = [this] {
@@ -256,11 +257,8 @@ void Runner::Start(const LinkTargets& targets) {
   if (resources_.kept != nullptr) resources_.kept->At(config_.resume_step);
   ResetModel();
   RollBackStore();
-  using Side = storage::BoundarySide;
-  if (targets.previous.peer != PeerId{}) {
-    previous_ = MakeBoundary(Side::kReceiver, targets.previous);
-  }
-  if (targets.next.peer != PeerId{}) next_ = MakeBoundary(Side::kSender, targets.next);
+  previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
+  next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
   MakeCompute();
   if (config_.pipelines > 1 || !targets.shared.empty()) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,

@@ -95,6 +95,52 @@ TEST_P(ShadowMethodSimTest, GetsItsStageWhileTheOthersTrainAndCountsThen) {
   }
 }
 
+// Pipelines 1 and 2 lack a stage each. Their other peers follow pipeline 0.
+TEST_P(ShadowMethodSimTest, WhoIsLeftOfPipelinesWithGapsFollows) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimSwarm swarm(Options(seed, GetParam()));
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    swarm.gaps_ = {{0, 1}, {1, 2}};
+    swarm.counted_ = {0};
+    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(20)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    EXPECT_EQ(swarm.SaveStage(1, 1), swarm.SaveStage(1, 0));
+    EXPECT_EQ(swarm.SaveStage(0, 2), swarm.SaveStage(0, 0));
+    EXPECT_NE(swarm.SaveStage(0, 1), swarm.SaveStage(0, 0)) << "it was not there";
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  }
+}
+
+// Beside them one that has only begun to get its stage.
+TEST(ShadowSimTest, AShadowOfAPipelineWithAGapGetsItsStage) {
+  for (unsigned seed = 1; seed <= 12; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimSwarm swarm(Options(seed));
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(5)) << Why(swarm);
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    Zero(&swarm, 2);
+    swarm.shadows_ = {2};
+    swarm.gaps_ = {{0, 1}, {0, 2}};
+    swarm.counted_ = {0};
+    ASSERT_TRUE(swarm.Open(5)) << Why(swarm);
+    std::uint64_t step = 5;
+    while (!swarm.at(1, 2).caught_up_ && step < 400) {
+      ASSERT_TRUE(swarm.TrainTo(++step)) << Why(swarm);
+    }
+    ASSERT_TRUE(swarm.TrainTo(step + 3)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    EXPECT_EQ(swarm.SaveStage(1, 2), swarm.SaveStage(1, 0));
+    EXPECT_EQ(swarm.SaveStage(1, 1), swarm.SaveStage(1, 0));
+  }
+}
+
 // What a shadow has got is right in the next generation, if it holds the same steps.
 TEST(ShadowSimTest, GoesOnWhereItWasWhenAGenerationEnds) {
   SwarmOptions options = Options(1);

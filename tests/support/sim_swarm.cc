@@ -136,8 +136,14 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.bucket_values_min = options.bucket_values_min;
   config.resume_step = resume_step;
   config.spot_checks = options.spot_check != nullptr;
+  config.whole = swarm_->IsWhole(pipeline_);
   for (std::uint32_t p = 0; !swarm_->shadows_.empty() && p < options.pipelines; ++p) {
-    if (std::ranges::count(swarm_->shadows_, p) == 0) config.holders.push_back(p);
+    if (swarm_->IsGap(stage_, p)) continue;
+    if (std::ranges::count(swarm_->shadows_, p) == 0) {
+      config.holders.push_back(p);
+    } else {
+      ++config.shadows;
+    }
   }
   config.missing = missing_;
   config.state_chunk_values = options.state_chunk_values;
@@ -169,6 +175,7 @@ void SimSwarm::Peer::Start() {
   const SwarmOptions& options = swarm_->options_;
   const auto target = [&](std::uint32_t stage, std::uint32_t pipeline, const std::string& channel) {
     net::LinkTarget to;
+    if (swarm_->IsGap(stage, pipeline)) return to;
     to.peer = swarm_->at(stage, pipeline).id_;
     to.run = kSimRun;
     to.generation = swarm_->generation_;
@@ -177,10 +184,11 @@ void SimSwarm::Peer::Start() {
   };
   const std::string own = std::to_string(pipeline_) + "/";
   pipeline::LinkTargets targets;
-  if (stage_ + 1 < options.stages) {
+  const bool whole = swarm_->IsWhole(pipeline_);
+  if (whole && stage_ + 1 < options.stages) {
     targets.next = target(stage_ + 1, pipeline_, "boundary/" + own + std::to_string(stage_));
   }
-  if (stage_ > 0) {
+  if (whole && stage_ > 0) {
     targets.previous =
         target(stage_ - 1, pipeline_, "boundary/" + own + std::to_string(stage_ - 1));
   }
@@ -220,12 +228,14 @@ bool SimSwarm::Open(std::uint64_t resume_step) {
   planned_ = wanted_ = applied_ = resume_step;
   held_ = false;
   losses_.resize(resume_step);
-  for (const auto& peer : peers_) peer->Make(resume_step);
+  for (const auto& peer : peers_) {
+    if (!IsGap(peer->stage_, peer->pipeline_)) peer->Make(resume_step);
+  }
   ToAll([](Peer* peer) { peer->Start(); });
   return world_.RunUntil(
              [this] {
                for (const auto& peer : peers_) {
-                 if (!peer->ready_) return AnyFailed();
+                 if (peer->runner_ && !peer->ready_) return AnyFailed();
                }
                return true;
              },
@@ -284,7 +294,8 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
   }
   plan.amendment = AmendmentOf(step);
   plan.gone.assign(gone_.begin(), gone_.end());
-  if ((!shadows_.empty() || !gone_.empty()) && !counted_.empty()) plan.counting = counted_;
+  const bool some = !shadows_.empty() || !gaps_.empty() || !gone_.empty();
+  if (some && !counted_.empty()) plan.counting = counted_;
   for (const std::uint32_t j : MicroBatchesOf(step, pipeline)) {
     MicroBatchPlan micro_batch;
     micro_batch.global_index = j;
@@ -307,7 +318,8 @@ std::vector<std::uint32_t> SimSwarm::MicroBatchesOf(std::uint64_t step,
                                                     std::uint32_t pipeline) const {
   std::vector<std::uint32_t> all(options_.pipelines);
   std::iota(all.begin(), all.end(), 0u);
-  std::vector<std::uint32_t> counting = !shadows_.empty() && !counted_.empty() ? counted_ : all;
+  const bool some = !shadows_.empty() || !gaps_.empty();
+  std::vector<std::uint32_t> counting = some && !counted_.empty() ? counted_ : all;
   if (!left_from_.empty()) counting = counted_before_;
   for (const auto& [from, left] : left_from_) {
     if (from <= step) counting = left;
@@ -371,7 +383,14 @@ SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
 }
 
 bool SimSwarm::All(const std::set<const Peer*>& peers) const {
-  return peers.size() == peers_.size() - gone_.size() * options_.stages;
+  const auto gaps =
+      std::ranges::count_if(gaps_, [this](const auto& gap) { return !gone_.contains(gap.second); });
+  return peers.size() + static_cast<std::size_t>(gaps) ==
+         peers_.size() - gone_.size() * options_.stages;
+}
+
+bool SimSwarm::IsWhole(std::uint32_t pipeline) const {
+  return std::ranges::none_of(gaps_, [&](const auto& gap) { return gap.second == pipeline; });
 }
 
 void SimSwarm::SendPlans(std::uint64_t step) {
@@ -481,7 +500,9 @@ void SimSwarm::OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendmen
                           double squared_norm) {
   if (gone_.contains(peer->pipeline_) || amendment != AmendmentOf(step)) return;
   StepAccount& account = accounts_[step];
-  account.squared_norm += squared_norm / static_cast<double>(options_.pipelines - gone_.size());
+  const auto members = std::ranges::count_if(
+      peers_, [&](const auto& other) { return other->stage_ == peer->stage_ && other->runner_; });
+  account.squared_norm += squared_norm / static_cast<double>(members);
   account.synced.insert(peer);
   if (!All(account.synced)) return;
   ApplyOrder order;
