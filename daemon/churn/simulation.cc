@@ -186,7 +186,6 @@ void ChurnSimulation::Connect(ChurnMachine* machine) {
   Feed(scheduler::PeerConnected{connection, machine->id(), "10.0.0.1"});
   machine->Connected();
   if (!std::exchange(ticking_, true)) Ticks();
-  if (last_connection_ == 1) Feed(scheduler::AdminCommand{scheduler::AdminCommand::Kind::kStart});
 }
 
 void ChurnSimulation::Go(std::uint32_t number) {
@@ -561,6 +560,8 @@ ChurnResult ChurnSimulation::Outcome() {
 
 Result<ChurnResult> ChurnSimulation::Run(BalanceCheck check) {
   origin_ = events_.now();
+  // Or it would wait until there are machines for all pipelines.
+  Feed(scheduler::AdminCommand{scheduler::AdminCommand::Kind::kStart});
   for (const ChurnEvent& event : trace_.events) {
     events_.At(origin_ + event.at,
                [this, event] { event.comes ? Come(event.machine) : Go(event.machine); });

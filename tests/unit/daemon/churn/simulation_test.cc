@@ -118,7 +118,9 @@ TEST(ChurnSimulation, ASeedRepeats) {
 }
 
 TEST(ChurnSimulation, ARunThatNeverBeginsIsIdle) {
-  const ChurnResult result = Simulate(Trace(3, {}, minutes(30)), Settings());
+  ChurnSettings settings = Settings();
+  settings.stages = 4;
+  const ChurnResult result = Simulate(Trace(3, {}, minutes(30)), settings);
   EXPECT_EQ(result.goodput, 0);
   EXPECT_NEAR(result.balance.Share(result.balance.idle), 1, 1e-9);
   EXPECT_NEAR(result.balance.all, 3 * 1800, 1e-6);
