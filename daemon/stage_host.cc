@@ -342,9 +342,11 @@ void StageHost::TellReady() {
   message.mutable_plan_ready()->set_generation(plan_.generation());
   AddRoundTrips(link_stats(), message.mutable_plan_ready());
   owner_->Tell(std::move(message));
-  owner_->OnStageState(
-      PeerState::kTraining,
-      own_.shadow() ? "following the others while it gets its stage from them" : "");
+  const bool whole = IsWhole(plan_, own_.pipeline());
+  owner_->OnStageState(PeerState::kTraining,
+                       own_.shadow() ? "following the others while it gets its stage from them"
+                       : whole       ? ""
+                                     : "following the others until its pipeline is whole");
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {

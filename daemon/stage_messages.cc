@@ -68,6 +68,9 @@ Status CheckPlan(const control::v1::Plan& plan) {
   std::set<std::pair<std::uint32_t, std::uint32_t>> positions;
   for (const control::v1::Position& position : plan.positions()) {
     SHOAL_RETURN_IF_ERROR(CheckAddresses(position.addresses()));
+    if (ToPeerId(position.peer()) == PeerId{}) {  // that is how links know a gap
+      return InvalidArgument("the plan gives a stage to a peer without an identity");
+    }
     if (position.stage() >= run.stages() || position.pipeline() >= run.pipelines() ||
         !positions.emplace(position.pipeline(), position.stage()).second) {
       return InvalidArgument("the plan names stage " + std::to_string(position.stage()) +

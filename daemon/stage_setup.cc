@@ -88,7 +88,9 @@ Result<pipeline::RunnerConfig> RunnerConfigOf(const control::v1::Plan& plan,
   config.prefetch_bytes = daemon.store_memory_bytes / 8;
   config.resume_step = plan.resume_step();
   config.spot_checks = run.spot_checks();
-  config.whole = IsWhole(plan, config.pipeline);
+  for (std::uint32_t pipeline = 0; pipeline < config.pipelines; ++pipeline) {
+    if (!IsWhole(plan, pipeline)) config.with_gaps.push_back(pipeline);
+  }
   config.holders = HoldersOf(plan, config.stage);
   config.shadows = ShadowsOf(plan, config.stage);
   if (own.shadow() && config.holders.empty()) {
@@ -161,6 +163,7 @@ std::optional<pipeline::SpotOrder> SpotOrderOf(const control::v1::Plan& plan,
   const std::uint32_t stages = plan.config().stages(), stage = check.stage();
   const bool first = stage == 0, last = stage + 1 == stages;
   if (stage >= stages || check.pipeline() >= plan.config().pipelines()) return std::nullopt;
+  if (!IsWhole(plan, check.pipeline()) || !IsWhole(plan, own.pipeline())) return std::nullopt;
   pipeline::SpotOrder order;
   order.step = check.step();
   order.place = check.place();

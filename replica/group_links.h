@@ -26,7 +26,8 @@ class GroupLinks {
  public:
   // `stage_group`: by pipeline, the own place is not used; empty: there is one pipeline.
   // `shared`: of the stages MemberConfig::sharing, by stage, then pipeline; the own stage's places
-  // are not used. In both a peer of all zeros is nobody: as if it had left.
+  // are not used. In both a peer of all zeros is nobody, as if it had left: it must
+  // not count in any exchange, or others wait for it.
   GroupLinks(Member* member, const net::GenerationLinks& links,
              const std::vector<net::LinkTarget>& stage_group,
              const std::vector<net::LinkTarget>& shared, std::function<void()> on_up);

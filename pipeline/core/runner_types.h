@@ -3,6 +3,7 @@
 #ifndef SHOAL_PIPELINE_CORE_RUNNER_TYPES_H_
 #define SHOAL_PIPELINE_CORE_RUNNER_TYPES_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,13 +49,15 @@ struct RunnerConfig : replica::MemberConfig {
   // Pipelines whose peers of this stage hold its state; empty: all do. Where this peer's own is not
   // one of them, it is a shadow, which lacks `missing` (nothing said: all of it).
   std::vector<std::uint32_t> holders = {};
-  std::uint32_t shadows = 0;  // peers of this stage that do not
+  std::uint32_t shadows = 0;  // peers of this stage that do not; 0 where holders are not named
   std::optional<replica::MissingValues> missing = {};
   std::size_t state_chunk_values = replica::kChunkValuesMax;  // that it asks for at once, at most
   bool spot_checks = false;                                   // StepReady has digests and losses
-  // Whether the plan has all stages of this pipeline. If not, its peers have no neighbours and get
-  // no micro-batches: they follow those of other pipelines.
-  bool whole = true;
+  // Pipelines of which the plan lacks a stage. Their peers have no neighbours and get no
+  // micro-batches: they follow those of the others. Not with methods that need every member.
+  std::vector<std::uint32_t> with_gaps = {};
+
+  bool HasGap(std::uint32_t of) const { return std::ranges::count(with_gaps, of) > 0; }
 };
 
 // "micro-batch 3 of step 17"

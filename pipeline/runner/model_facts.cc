@@ -42,7 +42,7 @@ replica::StateTransfer::Options TransferOptionsOf(const RunnerConfig& config,
                                                   const ModelFacts& facts) {
   replica::StateTransfer::Options options;
   options.holders.assign(config.holders.begin(), config.holders.end());
-  options.shadows = std::max(config.shadows, 1u);
+  options.shadows = std::max(config.shadows, 1u);  // holders rest by it, so it is never 0
   options.shadow = std::ranges::find(config.holders, config.pipeline) == config.holders.end();
   for (const model::TensorLayout& tensor : facts.layout) options.state_size += tensor.size;
   options.chunk_values_max = config.state_chunk_values;
@@ -76,6 +76,11 @@ Result<replica::ReplicaContext> ReplicaContextOf(const RunnerConfig& config,
   const bool alone = one && method.ok() && !method->alone.empty();
   if (one) method = replica::ParseReplicaMethod(alone ? method->alone : "average");
   if (!method.ok()) return method.status();
+  if (!config.with_gaps.empty() && !method->traits.follows_steps) {
+    return InvalidArgument("the plan lacks a stage of pipeline " +
+                           std::to_string(config.with_gaps.front()) + ", and replica method " +
+                           config.replica_method + " needs every member");
+  }
   context.method = *std::move(method);
   context.member = member;
   context.links = group;

@@ -72,10 +72,11 @@ Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& d
 }
 
 Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets) {
-  if (config.whole && config.stage + 1 < config.stages && !HasPeer(targets.next)) {
+  const bool whole = !config.HasGap(config.pipeline);
+  if (whole && config.stage + 1 < config.stages && !HasPeer(targets.next)) {
     return InvalidArgument("the plan names no peer for the next stage");
   }
-  if (config.whole && config.stage > 0 && !HasPeer(targets.previous)) {
+  if (whole && config.stage > 0 && !HasPeer(targets.previous)) {
     return InvalidArgument("the plan names no peer for the stage before");
   }
   if (config.pipelines > 1 && targets.group.size() != config.pipelines) {
@@ -101,9 +102,12 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
   if (plan.micro_batches.size() > kMicroBatchesMax || plan.evaluation.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
   }
-  if (!config.whole && (!plan.micro_batches.empty() || !plan.evaluation.empty())) {
-    return InvalidArgument(what + " has micro-batches for pipeline " +
-                           std::to_string(config.pipeline) + ", which lacks a stage");
+  const bool evaluates = config.HasGap(config.pipeline) && !plan.evaluation.empty();
+  for (const std::uint32_t pipeline : config.with_gaps) {
+    const bool counts = plan.counting.empty() || std::ranges::count(plan.counting, pipeline) > 0;
+    if (!counts && !evaluates) continue;
+    return InvalidArgument(what + " has micro-batches for pipeline " + std::to_string(pipeline) +
+                           ", which lacks a stage");
   }
   const std::size_t lines = plan.group_lines.size(), shared = plan.shared_lines.size();
   if ((lines > 0 && lines != config.pipelines) ||
@@ -127,9 +131,9 @@ Status CheckReduce(const RunnerConfig& config, const replica::ReduceOrder& order
                    std::uint64_t step, bool local_norms) {
   std::vector<bool> counts(config.pipelines);
   for (const std::uint32_t pipeline : order.pipelines) {
-    if (pipeline >= config.pipelines || counts[pipeline]) {
+    if (pipeline >= config.pipelines || counts[pipeline] || config.HasGap(pipeline)) {
       return InvalidArgument("Reduce names pipeline " + std::to_string(pipeline) +
-                             ", which does not exist or was named already");
+                             ", which does not exist, lacks a stage or was named already");
     }
     counts[pipeline] = true;
   }

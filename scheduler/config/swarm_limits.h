@@ -49,6 +49,8 @@ inline constexpr Duration kWorthKeeping = std::chrono::seconds(2);
 inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
 // Members of a stage: with fewer than that one comes in that makes no pipeline whole.
 inline constexpr std::size_t kCopiesWanted = 4;
+// It waits for others to get ready, who may make one whole.
+inline constexpr Duration kCopiesWait = std::chrono::seconds(30);
 inline constexpr Duration kPrepareAgainAfter = std::chrono::minutes(1);  // what failed
 inline constexpr Duration kPrepareAgainFirst = std::chrono::seconds(2);  // who went as a shadow
 inline constexpr Duration kPrepareAgainMax = std::chrono::minutes(10);

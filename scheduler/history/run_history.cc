@@ -86,7 +86,7 @@ Status RunHistory::On(const PlanMade& event) {
     if (hosts_[i] != PeerId{}) last_homes_[hosts_[i]] = homes_.of[i / stages];
   }
   counting_ = {event.resume_step, {}};
-  some_left_ = false;
+  left_.clear();
   if (event.resume_step < step_) ++set_back_;
   step_ = event.resume_step;
   losses_.resize(step_);
@@ -109,7 +109,12 @@ Status RunHistory::On(const PipelinesCount& event) {
     return DataLoss("pipelines count that the plan does not have");
   }
   counting_ = event;
-  some_left_ = some_left_ || event.dealt_until > 0;
+  if (event.dealt_until == 0) return Status::Ok();
+  left_.insert(event.gone.begin(), event.gone.end());
+  const std::size_t stages = sample_order_ ? sample_order_->stages : 0;
+  for (std::uint32_t p = 0; event.gone.empty() && stages > 0 && p < hosts_.size() / stages; ++p) {
+    if (!std::ranges::binary_search(event.pipelines, p)) left_.insert(p);
+  }
   return Status::Ok();
 }
 
@@ -165,7 +170,7 @@ Status RunHistory::On(const RunRestored& event) {
   hosts_.clear();
   homes_ = {};
   counting_ = {step_, {}};
-  some_left_ = false;
+  left_.clear();
   return Status::Ok();
 }
 

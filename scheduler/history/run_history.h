@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -55,8 +56,9 @@ class RunHistory {
   // The pipelines of that plan that count, and from which step on; none named: all of them, from
   // the plan's own step on.
   const PipelinesCount& counting() const { return counting_; }
-  // Pipelines have left the plan: of those that do not count nobody knows more.
-  bool some_left() const { return some_left_; }
+  // Pipelines that have left the plan; where an older log does not say which, those that do not
+  // count.
+  const std::set<std::uint32_t>& left() const { return left_; }
   // The newest generation has ended.
   bool ended() const { return ended_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
@@ -113,7 +115,7 @@ class RunHistory {
   Homes homes_;
   std::map<PeerId, std::uint32_t> last_homes_;
   PipelinesCount counting_;
-  bool some_left_ = false;
+  std::set<std::uint32_t> left_;
   std::uint64_t step_ = 0;
   std::uint64_t trained_ = 0, set_back_ = 0;
   std::vector<double> losses_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <span>
 #include <utility>
 #include <variant>
 
@@ -72,22 +71,17 @@ StepsBefore RunTimeline::Before(const PlanMade& event) const {
 std::vector<PositionChange> RunTimeline::Changes(const std::vector<PeerId>& hosts) const {
   std::vector<PositionChange> changes;
   if (stages_ == 0 || hosts_.empty()) return changes;
+  const auto at = [](const std::vector<PeerId>& plan, std::size_t i) {
+    const bool gap = i >= plan.size() || plan[i] == PeerId{};
+    return gap ? std::nullopt : std::optional(plan[i]);
+  };
   for (std::size_t i = 0; i < std::max(hosts.size(), hosts_.size()); ++i) {
-    PositionChange change{
-        static_cast<std::uint32_t>(i / stages_), static_cast<std::uint32_t>(i % stages_), {}, {}};
-    if (i < hosts_.size()) change.from = hosts_[i];
-    if (i < hosts.size()) change.to = hosts[i];
+    const PositionChange change{static_cast<std::uint32_t>(i / stages_),
+                                static_cast<std::uint32_t>(i % stages_), at(hosts_, i),
+                                at(hosts, i)};
     if (change.from != change.to) changes.push_back(change);
   }
   return changes;
-}
-
-std::uint32_t RunTimeline::WholePipelines(const std::vector<PeerId>& hosts) const {
-  std::uint32_t whole = 0;
-  for (std::size_t first = 0; stages_ > 0 && first + stages_ <= hosts.size(); first += stages_) {
-    whole += HasGap(std::span(hosts).subspan(first, stages_)) ? 0 : 1;
-  }
-  return whole;
 }
 
 void RunTimeline::On(const PlanMade& event) {
@@ -96,7 +90,7 @@ void RunTimeline::On(const PlanMade& event) {
   TimelineEntry& entry = New(Kind::kRepair);
   entry.step = event.resume_step;
   entry.repair.generation = event.generation;
-  entry.repair.pipelines = WholePipelines(event.hosts);
+  entry.repair.pipelines = WholePipelines(event.hosts, stages_);
   entry.repair.steps_before = Before(event);
   entry.repair.steps_lost = steps_ - std::min(steps_, event.resume_step);
   entry.repair.changes = Changes(event.hosts);

@@ -115,7 +115,6 @@ class RunTimeline {
   TimelineEntry& New(TimelineEntry::Kind kind);
   StepsBefore Before(const PlanMade& event) const;
   std::vector<PositionChange> Changes(const std::vector<PeerId>& hosts) const;
-  std::uint32_t WholePipelines(const std::vector<PeerId>& hosts) const;
   void FirstStep();
 
   std::uint32_t stages_;

@@ -71,6 +71,7 @@ Json ToJson(const PipelinesCount& e) {
   Json json = {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
   if (e.dealt_until > 0) json["dealt_until"] = e.dealt_until;
   if (!e.cause.empty()) json["cause"] = e.cause;
+  if (!e.gone.empty()) json["gone"] = e.gone;
   return json;
 }
 Json ToJson(const GenerationEnded& e) {
@@ -195,16 +196,25 @@ Result<StoredEvent> EndedFrom(const Json& json) {
   return StoredEvent(std::move(ended));
 }
 
+Result<std::vector<std::uint32_t>> PipelinesFrom(const Json& json, const std::string& which) {
+  if (!json.is_array()) return DataLoss("pipelines that " + which + " are no list");
+  std::vector<std::uint32_t> pipelines;
+  for (const Json& entry : json) {
+    const auto pipeline = WholeNumber<std::uint32_t>(entry);
+    if (!pipelines.empty() && pipelines.back() >= pipeline) {
+      return DataLoss("pipelines that " + which + " are not in ascending order");
+    }
+    pipelines.push_back(pipeline);
+  }
+  return pipelines;
+}
+
 Result<StoredEvent> CountingFrom(const Json& json) {
   PipelinesCount count;
   count.step = WholeNumber<std::uint64_t>(json.at("step"));
-  if (!json.at("pipelines").is_array()) return DataLoss("pipelines that count are no list");
-  for (const Json& entry : json.at("pipelines")) {
-    const auto pipeline = WholeNumber<std::uint32_t>(entry);
-    if (!count.pipelines.empty() && count.pipelines.back() >= pipeline) {
-      return DataLoss("pipelines that count are not in ascending order");
-    }
-    count.pipelines.push_back(pipeline);
+  SHOAL_ASSIGN_OR_RETURN(count.pipelines, PipelinesFrom(json.at("pipelines"), "count"));
+  if (json.contains("gone")) {
+    SHOAL_ASSIGN_OR_RETURN(count.gone, PipelinesFrom(json.at("gone"), "are gone"));
   }
   if (count.pipelines.empty()) return DataLoss("no pipeline counts");
   if (json.contains("cause")) count.cause = json.at("cause").get<std::string>();

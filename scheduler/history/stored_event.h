@@ -72,6 +72,8 @@ struct PipelinesCount {
   // them. 0: none is.
   std::uint64_t dealt_until = 0;
   std::string cause = {};  // for people: why some are not left; empty: more count than before
+  // Those that are out of the plan now, ascending; only with the former, and in no older log.
+  std::vector<std::uint32_t> gone = {};
 
   // Where they begin to count for nothing but themselves.
   std::uint64_t anew() const { return std::max(step, dealt_until); }

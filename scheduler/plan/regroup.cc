@@ -73,6 +73,14 @@ std::vector<std::uint32_t> Regrouped::Counting() const {
 
 bool HasGap(std::span<const PeerId> pipeline) { return std::ranges::count(pipeline, PeerId{}) > 0; }
 
+std::uint32_t WholePipelines(std::span<const PeerId> hosts, std::uint32_t stages) {
+  std::uint32_t whole = 0;
+  for (std::size_t first = 0; stages > 0 && first + stages <= hosts.size(); first += stages) {
+    whole += HasGap(hosts.subspan(first, stages)) ? 0 : 1;
+  }
+  return whole;
+}
+
 std::size_t Regrouped::Whole() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(positions, [](const auto& pipeline) { return !HasGap(pipeline); }));

@@ -30,6 +30,9 @@ struct BoundPeer {
 // Whether a stage of the pipeline, whose peers these are, has nobody.
 bool HasGap(std::span<const PeerId> pipeline);
 
+// Of a plan's `hosts`, by pipeline, then stage: pipelines without a gap.
+std::uint32_t WholePipelines(std::span<const PeerId> hosts, std::uint32_t stages);
+
 struct Regrouped {
   PlacementPlan positions;   // zeros: a gap
   std::set<PeerId> shadows;  // of the positions: who is not in step

@@ -41,9 +41,6 @@ void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& ju
                         TimePoint now) {
   step_ = step;
   judged_ = judged.empty() ? left_ : judged;
-  if (judged.empty()) {
-    for (const auto& [pipeline, stage] : gaps_) std::erase(judged_, pipeline);
-  }
   began_ = last_ready_ = last_synced_ = now;
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
@@ -148,9 +145,23 @@ double StepAccount::squared_norm() const {
   return sum;
 }
 
+std::vector<std::uint32_t> StepAccount::Judged(std::uint32_t stage) const {
+  std::vector<std::uint32_t> judged = judged_;
+  std::erase_if(judged, [&](std::uint32_t p) { return gaps_.contains({p, stage}); });
+  return judged;
+}
+
+double StepAccount::squared_norm_of(std::uint32_t stage) const {
+  const auto first = std::ranges::find_if(judged_, [&](std::uint32_t p) {
+    return !gaps_.contains({p, stage});
+  });
+  SHOAL_CHECK(first != judged_.end());
+  return At(*first, stage).squared_norm;
+}
+
 std::optional<std::uint32_t> StepAccount::disagreeing_stage() const {
   for (std::uint32_t s = 0; s < stages_; ++s) {
-    for (const std::uint32_t p : judged_) {
+    for (const std::uint32_t p : Judged(s)) {
       if (!Agree(squared_norm_of(s), At(p, s).squared_norm)) return s;
     }
   }
@@ -163,16 +174,17 @@ double StepAccount::local_loss(std::uint32_t pipeline) const {
 }
 
 std::vector<std::uint32_t> StepAccount::disagreeing(std::uint32_t stage) const {
+  const std::vector<std::uint32_t> judged = Judged(stage);
   std::vector<std::uint32_t> differing;
-  for (const std::uint32_t reference : judged_) {
+  for (const std::uint32_t reference : judged) {
     differing.clear();
-    for (const std::uint32_t p : judged_) {
+    for (const std::uint32_t p : judged) {
       const double norm = At(reference, stage).squared_norm;
       if (!Agree(norm, At(p, stage).squared_norm)) differing.push_back(p);
     }
-    if (2 * differing.size() < judged_.size()) return differing;
+    if (2 * differing.size() < judged.size()) return differing;
   }
-  return judged_;
+  return judged;
 }
 
 std::vector<control::v1::StageTiming> StepAccount::timings() const {

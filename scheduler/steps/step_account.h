@@ -26,7 +26,7 @@ class StepAccount {
 
   // A plan of so many pipelines begins, which has nobody at `gaps`.
   void Reset(std::uint32_t pipelines, std::set<Place> gaps = {});
-  // `judged`: pipelines whose norms are compared, in order; empty: all without a gap.
+  // `judged`: pipelines whose norms are compared, in order; empty: all.
   void Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged, TimePoint now);
   // A pipeline has left the plan: the others report the step in progress once more.
   void GoOnWithout(std::uint32_t pipeline);
@@ -55,17 +55,16 @@ class StepAccount {
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
-  // Sum over the stages, from the first pipeline that is judged, in order of stage.
+  // Sum over the stages, from the first pipeline that is judged there, in order of stage.
   double squared_norm() const;
-  // Of a stage, as the first pipeline that is judged reports it.
-  double squared_norm_of(std::uint32_t stage) const { return At(judged_[0], stage).squared_norm; }
+  // Of a stage, as the first pipeline that is judged there reports it.
+  double squared_norm_of(std::uint32_t stage) const;
   // Mean loss of a pipeline's labels; it must have some.
   double local_loss(std::uint32_t pipeline) const;
-  bool judges(std::uint32_t pipeline) const {
-    return std::ranges::binary_search(judged_, pipeline);
-  }
-  // Pipelines that are judged, whose norm of a stage is not that of more than half of these; all of
-  // them, where no such half is.
+  // Pipelines that are judged, of those that have somebody at the stage; in order.
+  std::vector<std::uint32_t> Judged(std::uint32_t stage) const;
+  // Of these, whose norm of the stage is not that of more than half of them; all of them, where no
+  // such half is.
   std::vector<std::uint32_t> disagreeing(std::uint32_t stage) const;
   // A stage whose members report different norms (their summed gradients differ).
   std::optional<std::uint32_t> disagreeing_stage() const;

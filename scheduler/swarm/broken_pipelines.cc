@@ -64,11 +64,20 @@ void BrokenPipelines::Look() {
   // others. But where faults come more often than steps end, a step that began anew each time
   // would never end.
   const bool again = begins_anew_ == history_.step();
-  const bool regroups = !plan_.shadows().empty() || OthersMakeAPipeline() || HasCopiesToKeep();
+  const bool regroups = AwaitsAPipeline() || OthersMakeAPipeline() || HasCopiesToKeep();
   if (steps_.MayGoOnWithout(broken_) && (again || !regroups)) return LeaveOut();
   broken_.clear();
   const std::string cause = cause_;
   lifecycle_.EndForLost(last_, cause);
+}
+
+// Whether a pipeline without a gap counts as soon as its peers have got their stages.
+bool BrokenPipelines::AwaitsAPipeline() const {
+  return std::ranges::any_of(plan_.shadows(), [&](const PeerId& shadow) {
+    const Member* const member = members_.Find(shadow);
+    return member != nullptr && member->placed() &&
+           !plan_.HasGap(static_cast<std::uint32_t>(member->pipeline));
+  });
 }
 
 // Whether a plan in place had more pipelines than are left.

@@ -44,6 +44,7 @@ class BrokenPipelines {
 
  private:
   std::set<std::uint32_t> BrokenWith(const PeerId& peer) const;
+  bool AwaitsAPipeline() const;
   bool OthersMakeAPipeline() const;
   bool HasCopiesToKeep() const;
   void LeaveOut();

@@ -10,6 +10,7 @@
 #include "common/log.h"
 #include "replica/methods/replica_method.h"
 #include "scheduler/config/swarm_limits.h"
+#include "scheduler/plan/regroup.h"
 #include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
@@ -281,19 +282,15 @@ void HeldSteps::BeginGeneration(bool in_place) {
 
 // ---- after a restart of the scheduler
 
-// Positions of the newest plan, but for pipelines that have left it.
+// Whom the newest plan gives a position, but for pipelines that have left it.
 std::size_t HeldSteps::PlacesLeft() const {
-  const PipelinesCount& counting = history_.counting();
   const std::vector<PeerId>& hosts = history_.hosts();
-  return history_.some_left()
-             ? counting.pipelines.size() * config_.stages
-             : hosts.size() - static_cast<std::size_t>(std::ranges::count(hosts, PeerId{}));
-}
-
-// Whether a pipeline of the newest plan is no part of it any more.
-bool HeldSteps::HasLeft(std::uint32_t pipeline) const {
-  const PipelinesCount& counting = history_.counting();
-  return history_.some_left() && !std::ranges::binary_search(counting.pipelines, pipeline);
+  std::size_t places = 0;
+  for (std::size_t place = 0; place < hosts.size(); ++place) {
+    const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
+    places += hosts[place] != PeerId{} && !history_.left().contains(pipeline) ? 1 : 0;
+  }
+  return places;
 }
 
 // Whether somebody is not back who may hold steps that no checkpoint has.
@@ -303,7 +300,8 @@ bool HeldSteps::AwaitsHosts() const {
     if (hosts[place] == PeerId{}) continue;  // a gap
     const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
     const Member* const member = members_.Find(hosts[place]);
-    if (!HasLeft(pipeline) && (member == nullptr || !member->connected)) return true;
+    if (!history_.left().contains(pipeline) && (member == nullptr || !member->connected))
+      return true;
   }
   return false;
 }
@@ -313,7 +311,7 @@ bool HeldSteps::AwaitsHosts() const {
 bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
   const control::v1::Held& held = member.held;
   if (held.stage() >= config_.stages) return false;
-  if (HasLeft(held.pipeline())) return false;
+  if (history_.left().contains(held.pipeline())) return false;
   const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
   const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
   return place < hosts.size() && hosts[place] == member.peer && member.connected &&
@@ -394,7 +392,7 @@ void HeldSteps::Adopt(std::uint64_t step) {
 std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   const std::vector<PeerId>& hosts = history_.hosts();
   const PipelinesCount& counting = history_.counting();
-  if (hosts.empty() || history_.some_left() || history_.held() || history_.ended() ||
+  if (hosts.empty() || !history_.left().empty() || history_.held() || history_.ended() ||
       !MayGoOn(config_)) {
     return std::nullopt;
   }
@@ -403,8 +401,11 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   if (may_shrink_ ? pipelines > config_.pipelines : pipelines != config_.pipelines) {
     return std::nullopt;
   }
-  const bool all = counting.pipelines.empty() || counting.pipelines.size() == pipelines;
-  const Member* const first = members_.Find(hosts.front());
+  const std::size_t whole = WholePipelines(hosts, config_.stages);
+  const bool all = counting.pipelines.empty() || counting.pipelines.size() == whole;
+  const auto somebody =
+      std::ranges::find_if(hosts, [](const PeerId& host) { return host != PeerId{}; });
+  const Member* const first = somebody == hosts.end() ? nullptr : members_.Find(*somebody);
   if (!all || first == nullptr) return std::nullopt;
   InProgress at{first->held.step(), first->held.planned()};
   // One that was to be skipped nobody has heard of: a new generation may make it well.
@@ -415,6 +416,7 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   }
   const std::uint64_t config = PlanConfigHash(config_, pipelines);
   for (const PeerId& host : hosts) {
+    if (host == PeerId{}) continue;  // a gap
     const Member* const member = members_.Find(host);
     if (member == nullptr || !member->may_host() || !Counts(*member, at.step)) return std::nullopt;
     const control::v1::Held& held = member->held;

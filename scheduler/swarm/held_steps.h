@@ -94,7 +94,6 @@ class HeldSteps {
   bool GoesOn();
   std::optional<std::uint64_t> StepOfReturned(bool all) const;
   std::size_t PlacesLeft() const;
-  bool HasLeft(std::uint32_t pipeline) const;
   bool AwaitsHosts() const;
   bool Counts(const Member& member, std::uint64_t step) const;
   bool TakeLosses(std::uint64_t step);

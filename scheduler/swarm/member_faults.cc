@@ -184,7 +184,7 @@ std::string MemberFaults::AddFailure(const Member& member, const std::string& ca
   const bool alone = std::ranges::none_of(failures_, [&](const auto& other) {
     return other.first != member.peer && other.second.step == step;
   });
-  if (!again || !alone || plan_.pipelines() < 2) return "";
+  if (!again || !alone || plan_.whole() < 2) return "";
   return AddFault(member, FaultKind::kFailures, cause);
 }
 

@@ -47,6 +47,7 @@ struct Member {
     std::optional<std::uint32_t> stage;  // it was asked to prepare
     bool ready = false;                  // and has
     TimePoint not_before{};              // to ask it again
+    TimePoint asked{};
   };
   Preparation preparation;                  // of this connection
   std::uint32_t shadow_losses = 0;          // that it went as a shadow, since it was in step

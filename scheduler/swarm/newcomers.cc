@@ -90,6 +90,7 @@ void Newcomers::AskToPrepare() {
     if (!stage) continue;
     ++counts[*stage];
     members_.Find(peer)->preparation.stage = stage;
+    members_.Find(peer)->preparation.asked = reaction_.now();
     SHOAL_LOG(kInfo, "scheduler", "newcomer.prepares", {"peer", known.Label()}, {"stage", *stage});
     control::v1::SchedulerMessage message;
     *message.mutable_prepare() = PrepareMessage(config_, *stage, initial_);
@@ -97,31 +98,33 @@ void Newcomers::AskToPrepare() {
   }
 }
 
-// Whether those who are ready make a whole pipeline more, or give a stage a second copy; the latter
-// waits until nobody else gets ready, or each would cost the others a moment.
-bool Newcomers::WouldGrow() const {
-  if (plan_.whole() >= config_.pipelines) return false;
-  std::vector<std::size_t> has(config_.stages), with(config_.stages);
-  bool waits = false;
+// What those who are ready would change: a whole pipeline more, or copies of stages. The latter
+// wait for a while for those who get ready: each change costs the others a moment.
+Newcomers::Change Newcomers::NextChange() const {
+  std::vector<BoundPeer> peers = Ready();
+  bool fresh = false, waits = false;
+  for (const BoundPeer& peer : peers) fresh = fresh || !plan_.IsShadow(peer.peer);
+  if (!fresh || plan_.whole() >= config_.pipelines) return Change::kNone;
   for (const auto& [peer, member] : members_.all()) {
     if (!member.candidate()) continue;
-    if (member.placed()) {
-      ++has[static_cast<std::size_t>(member.stage)];
-      ++with[static_cast<std::size_t>(member.stage)];
-    } else if (member.preparation.ready) {
-      ++with[*member.preparation.stage];
-    } else {
-      waits = waits || member.preparation.stage.has_value();
+    const Member::Preparation& preparation = member.preparation;
+    if (member.placed() && !plan_.IsShadow(peer)) {
+      peers.push_back({peer, static_cast<std::uint32_t>(member.stage),
+                       static_cast<std::uint32_t>(member.pipeline), true, member.joined});
+    } else if (!member.placed() && preparation.stage && !preparation.ready) {
+      waits = waits || reaction_.now() - preparation.asked < kCopiesWait;
     }
   }
-  std::size_t whole = config_.pipelines;
-  bool copies = false;
-  for (std::uint32_t s = 0; s < config_.stages; ++s) {
-    whole = std::min(whole, with[s]);
-    copies = copies || (has[s] < kCopiesWanted && with[s] > has[s]);
-  }
-  const std::size_t before = std::max<std::size_t>(plan_.whole(), *std::ranges::min_element(has));
-  return whole > before || (copies && !waits);
+  const auto plan = Regroup(peers, config_.stages, config_.pipelines);
+  if (!plan) return Change::kNone;
+  const auto placed = [&](const BoundPeer& peer) {
+    return !peer.pipeline && std::ranges::any_of(plan->positions, [&](const auto& pipeline) {
+      return std::ranges::count(pipeline, peer.peer) > 0;
+    });
+  };
+  if (std::ranges::none_of(peers, placed)) return Change::kNone;
+  if (plan->Whole() > plan_.whole()) return Change::kPipeline;
+  return waits ? Change::kNone : Change::kCopies;
 }
 
 // Whoever has no position counts, prepared or not. Who cannot save is replaced first: no checkpoint
@@ -139,9 +142,13 @@ void Newcomers::Look() {
   }
   if (!possible_ || !lifecycle_.active() || plan_.pipelines() == 0) return;
   AskToPrepare();
-  if (lifecycle_.state() == RunState::kTraining && WouldGrow()) {
-    lifecycle_.EndWithStep("peers for a further pipeline are here", Lifecycle::Why::kGrows);
-  }
+  if (lifecycle_.state() != RunState::kTraining) return;
+  const Change change = NextChange();
+  if (change == Change::kNone) return;
+  lifecycle_.EndWithStep(change == Change::kPipeline
+                             ? "peers for a further pipeline are here"
+                             : "a peer is here for one more copy of its stage",
+                         Lifecycle::Why::kGrows);
 }
 
 void Newcomers::BeginGeneration(bool in_place) {
@@ -155,7 +162,7 @@ void Newcomers::BeginGeneration(bool in_place) {
     // Who gets a position uses what it has prepared; others keep it as long as the plan is in
     // place.
     if (member->placed() || !in_place) {
-      member->preparation = {std::nullopt, false, member->preparation.not_before};
+      member->preparation = {std::nullopt, false, member->preparation.not_before, {}};
     }
   }
 }

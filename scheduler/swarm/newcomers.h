@@ -68,7 +68,8 @@ class Newcomers {
   std::optional<std::uint32_t> StageFor(const Member& member,
                                         const std::vector<std::size_t>& counts) const;
   void AskToPrepare();
-  bool WouldGrow() const;
+  enum class Change : std::uint8_t { kNone, kPipeline, kCopies };
+  Change NextChange() const;
   bool EnoughForOneMore() const;
 
   const RunConfig& config_;

@@ -79,10 +79,7 @@ std::optional<Misfit> ReportedValues::UnusualNorm(const StepAccount& account, bo
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
     const auto excess = plausibility_.NormExcess(stage, sync, account.squared_norm_of(stage));
     if (!excess) continue;
-    std::vector<std::uint32_t> group;
-    for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
-      if (account.judges(p)) group.push_back(p);
-    }
+    const std::vector<std::uint32_t> group = account.Judged(stage);
     const bool alone = group.size() == 1;
     return Misfit{alone ? plan_.At(group.front(), stage) : nullptr,
                   plan_.NamesOf(stage, group) + (alone ? " reports" : " report") +

@@ -25,8 +25,14 @@ SwarmPlan::SwarmPlan(const RunConfig& config, Members* members)
 
 std::optional<PlacementPlan> SwarmPlan::Propose(std::uint32_t pipelines) {
   if (members_.candidates() < std::size_t{config_.stages} * pipelines) return std::nullopt;
+  // Pipelines with gaps last: of fewer those that are whole stay as they are.
+  PlacementPlan previous, with_gaps;
+  for (std::uint32_t p = 0; p < this->pipelines(); ++p) {
+    (HasGap(p) ? with_gaps : previous).push_back(positions_[p]);
+  }
+  previous.insert(previous.end(), with_gaps.begin(), with_gaps.end());
   auto plan =
-      Place(members_.Candidates(), {}, Run(pipelines), positions_.empty() ? nullptr : &positions_);
+      Place(members_.Candidates(), {}, Run(pipelines), previous.empty() ? nullptr : &previous);
   too_little_memory_ = !plan;
   return plan;
 }

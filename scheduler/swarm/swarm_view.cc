@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <utility>
+#include <vector>
 
 #include "common/units.h"
 #include "scheduler/peers/memory_shortage.h"
@@ -98,6 +99,7 @@ std::string SwarmView::RepairText() const {
   if (!since.empty()) text += ", since " + since;
   constexpr int kNamed = 4;
   int named = 0;
+  std::vector<const Member*> follow;
   const auto add = [&](const std::string& what) {
     if (++named <= kNamed) text += (named == 1 ? "; " : ", ") + what;
   };
@@ -110,12 +112,17 @@ std::string SwarmView::RepairText() const {
       }
       add(got);
     } else if (member.placed() && of_.plan.HasGap(static_cast<std::uint32_t>(member.pipeline))) {
-      add(member.LabelWithPosition() + " follows the others until its pipeline is whole");
+      follow.push_back(&member);
     } else if (member.candidate() && !member.placed() && member.preparation.stage) {
       add(member.Label() +
           (member.preparation.ready ? " is ready for stage " : " gets ready for stage ") +
           std::to_string(*member.preparation.stage));
     }
+  }
+  if (follow.size() == 1) {
+    add(follow.front()->LabelWithPosition() + " follows the others until its pipeline is whole");
+  } else if (!follow.empty()) {
+    add(std::to_string(follow.size()) + " peers follow the others until their pipelines are whole");
   }
   const std::size_t here = of_.members.candidates();
   if (here < of_.plan.needed()) {

@@ -116,6 +116,10 @@ bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) con
       counting_.AmendmentsOf(history_.step()) >= replica::kAmendmentsMax) {
     return false;
   }
+  // Who only follows has no part in what is done.
+  if (std::ranges::all_of(pipelines, [this](std::uint32_t p) { return plan_.HasGap(p); })) {
+    return true;
+  }
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     if (EvaluatesBefore(config_, step)) return false;  // some of its rows are theirs
     const bool none = std::ranges::all_of(counting_.At(step),
@@ -128,7 +132,8 @@ bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) con
 void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
                                 const std::string& cause) {
   const Pipelines left = plan_.Counting();
-  journal_.Record(PipelinesCount{history_.step(), left, planned_, cause});
+  journal_.Record(
+      PipelinesCount{history_.step(), left, planned_, cause, {pipelines.begin(), pipelines.end()}});
   const bool some_left = counting_.Left(history_.step(), planned_, left);
   SHOAL_CHECK(some_left);  // as MayGoOnWithout says
   for (const std::uint32_t pipeline : pipelines) account_.GoOnWithout(pipeline);
@@ -166,10 +171,13 @@ void TrainingSteps::SendStepPlan(std::uint64_t step) {
 }
 
 std::vector<LineRate> TrainingSteps::KnownLines() const {
+  const Pipelines whole = plan_.Counting();
   std::vector<LineRate> lines;
   for (std::uint32_t pipeline = 0; pipeline < plan_.pipelines(); ++pipeline) {
     for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
-      const Member* const member = plan_.At(pipeline, stage);
+      const Member* member = plan_.At(pipeline, stage);
+      // At a gap like another of its stage, or lines looked uneven.
+      if (member == nullptr && !whole.empty()) member = plan_.At(whole.front(), stage);
       lines.push_back(member != nullptr ? member->line : LineRate{});
     }
   }

@@ -67,7 +67,8 @@ class EventLine {
     New(Kind::kRepair);
     (*json_)["generation"] = e.generation;
     (*json_)["stepsLost"] = lost;
-    (*json_)["peers"] = e.hosts.size();
+    (*json_)["peers"] =
+        std::ranges::count_if(e.hosts, [](const PeerId& host) { return host != PeerId{}; });
     if (lost > 0) void_from_ = e.resume_step + 1;
   }
   void operator()(const PipelinesCount& e) {

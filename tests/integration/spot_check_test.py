@@ -1,6 +1,7 @@
 """Micro-batches computed again by real peers: honest ones agree, with the default codecs, and
 cheats go into quarantine."""
 
+import collections
 import re
 import urllib.request
 
@@ -68,7 +69,9 @@ class CheatTest(harness.SwarmTest):
             self.assertEqual([n for n, m in members.items() if m["quarantine"]], ["cheat"])
             places = swarm.places()
             self.assertNotIn("cheat", places)
-            self.assertEqual({pipeline for _, pipeline in places.values()}, {0, 1})
+            # Two whole ones, and who is left of its pipeline follows.
+            sizes = collections.Counter(pipeline for _, pipeline in places.values())
+            self.assertEqual(sorted(sizes.values()), [1, 2, 2])
             ends = [e["reason"] for e in swarm.events()["events"] if e["kind"] == "ended"]
             self.assertTrue(any(re.search(reason, end) for end in ends), ends)
             own = swarm.peer_status("cheat")

@@ -48,6 +48,14 @@ void Zero(SimSwarm* swarm, std::uint32_t pipeline) {
   }
 }
 
+void Take(const SimSwarm::StageState& state, SimSwarm::Peer* peer) {
+  std::size_t next = 0;
+  for (const auto which : {model::StateVector::kWeights, model::StateVector::kFirstMoment,
+                           model::StateVector::kSecondMoment}) {
+    ASSERT_TRUE(peer->model_->Write(which, 0, state[next++]).ok());
+  }
+}
+
 // Five steps of all; then pipeline 2 has lost its stages, and a generation begins.
 void BeginWithAShadow(SimSwarm* swarm) {
   ASSERT_TRUE(swarm->Open(0)) << Why(*swarm);
@@ -113,6 +121,39 @@ TEST_P(ShadowMethodSimTest, WhoIsLeftOfPipelinesWithGapsFollows) {
     EXPECT_EQ(swarm.SaveStage(0, 2), swarm.SaveStage(0, 0));
     EXPECT_NE(swarm.SaveStage(0, 1), swarm.SaveStage(0, 0)) << "it was not there";
     EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+    // Others come to the gaps; m of before is of use where both ends have it.
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    for (const auto& [stage, pipeline] : swarm.gaps_) {
+      Take(swarm.SaveStage(stage, 0), &swarm.at(stage, pipeline));
+    }
+    swarm.gaps_.clear();
+    swarm.counted_.clear();
+    ASSERT_TRUE(swarm.Open(20)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(32)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    ExpectEqualGroups(swarm);
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  }
+}
+
+// Pipeline 1 lacks a stage. One that counts goes, or who is left of that one.
+TEST(ShadowSimTest, PipelinesLeaveBesideOneWithAGap) {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimSwarm swarm(Options(seed));
+    swarm.gaps_ = {{0, 1}};
+    swarm.counted_ = {0, 2};
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+    swarm.Begin(10);
+    swarm.Run(std::chrono::milliseconds(37 * seed % 200));
+    const std::uint32_t leaves = seed % 2 == 0 ? 1 : 2, stays = 3 - leaves;
+    if (swarm.losses_.size() < 10) swarm.Leave(leaves);
+    ASSERT_TRUE(swarm.TrainTo(10)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    EXPECT_EQ(swarm.SaveStage(1, stays), swarm.SaveStage(1, 0));
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
   }
 }
 
@@ -139,6 +180,17 @@ TEST(ShadowSimTest, AShadowOfAPipelineWithAGapGetsItsStage) {
     EXPECT_EQ(swarm.SaveStage(1, 2), swarm.SaveStage(1, 0));
     EXPECT_EQ(swarm.SaveStage(1, 1), swarm.SaveStage(1, 0));
   }
+}
+
+TEST(ShadowSimTest, APipelineWithAGapTakesNoMicroBatches) {
+  SimSwarm swarm(Options(1));
+  swarm.gaps_ = {{0, 1}};
+  swarm.counted_ = {0, 1, 2};
+  ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+  EXPECT_FALSE(swarm.TrainTo(1));
+  EXPECT_NE(Why(swarm).find("has micro-batches for pipeline 1, which lacks a stage"),
+            std::string::npos)
+      << Why(swarm);
 }
 
 // What a shadow has got is right in the next generation, if it holds the same steps.

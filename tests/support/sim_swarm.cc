@@ -136,7 +136,9 @@ void SimSwarm::Peer::Make(std::uint64_t resume_step) {
   config.bucket_values_min = options.bucket_values_min;
   config.resume_step = resume_step;
   config.spot_checks = options.spot_check != nullptr;
-  config.whole = swarm_->IsWhole(pipeline_);
+  for (std::uint32_t p = 0; p < options.pipelines; ++p) {
+    if (!swarm_->IsWhole(p)) config.with_gaps.push_back(p);
+  }
   for (std::uint32_t p = 0; !swarm_->shadows_.empty() && p < options.pipelines; ++p) {
     if (swarm_->IsGap(stage_, p)) continue;
     if (std::ranges::count(swarm_->shadows_, p) == 0) {
@@ -350,7 +352,7 @@ void SimSwarm::Count(std::vector<std::uint32_t> pipelines) {
 
 SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
   gone_.insert(pipeline);
-  if (counted_.empty() || (shadows_.empty() && left_from_.empty())) {
+  if (counted_.empty() || (shadows_.empty() && gaps_.empty() && left_from_.empty())) {
     counted_.resize(options_.pipelines);
     std::iota(counted_.begin(), counted_.end(), 0);
   }

@@ -12,6 +12,7 @@ void Add(std::uint32_t pipeline, std::uint32_t stage, std::uint32_t lan, std::ui
   control::v1::Position* position = plan->add_positions();
   position->set_pipeline(pipeline);
   position->set_stage(stage);
+  position->set_peer(std::string(sizeof(PeerId::key), 'p'));
   position->set_lan(lan);
   position->set_shared_lan(shared);
 }
@@ -77,7 +78,7 @@ control::v1::Plan PlanOfTwo() {
   run->set_micro_batch_rows(2);
   run->set_row_tokens(16);
   run->set_train_rows(100);
-  for (std::uint32_t stage = 0; stage < 2; ++stage) plan.add_positions()->set_stage(stage);
+  for (std::uint32_t stage = 0; stage < 2; ++stage) Add(0, stage, 0, 0, &plan);
   return plan;
 }
 
@@ -115,7 +116,30 @@ TEST(CheckPlanTest, APeerHasAFewAddressesOfSomeLength) {
   EXPECT_FALSE(CheckPlan(plan).ok()) << "too many";
 }
 
-TEST(CheckPlanTest, EveryStageOfEveryPipelineHasOnePlace) {
+TEST(CheckPlanTest, OnePipelineIsWholeAndOthersMayHaveGaps) {
+  control::v1::Plan plan = PlanOfTwo();
+  plan.mutable_config()->set_pipelines(3);
+  Add(2, 1, 0, 0, &plan);
+  EXPECT_TRUE(CheckPlan(plan).ok());
+  EXPECT_TRUE(IsWhole(plan, 0));
+  EXPECT_FALSE(IsWhole(plan, 1));
+  EXPECT_FALSE(IsWhole(plan, 2));
+  plan.mutable_positions(0)->set_pipeline(1);
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "none is whole";
+}
+
+TEST(StageMessagesTest, ShadowsAreCountedInTheirStage) {
+  control::v1::Plan plan = PlanOfTwo();
+  plan.mutable_config()->set_pipelines(3);
+  for (const std::uint32_t pipeline : {1, 2}) Add(pipeline, 1, 0, 0, &plan);
+  plan.mutable_positions(3)->set_shadow(true);
+  EXPECT_EQ(ShadowsOf(plan, 0), 0u);
+  EXPECT_EQ(ShadowsOf(plan, 1), 1u);
+  EXPECT_EQ(HoldersOf(plan, 0), (std::vector<std::uint32_t>{0}));
+  EXPECT_EQ(HoldersOf(plan, 1), (std::vector<std::uint32_t>{0, 1}));
+}
+
+TEST(CheckPlanTest, AStageOfAPipelineHasOnePlace) {
   control::v1::Plan plan = PlanOfTwo();
   plan.mutable_positions(1)->set_stage(0);
   EXPECT_FALSE(CheckPlan(plan).ok()) << "twice";
@@ -124,7 +148,10 @@ TEST(CheckPlanTest, EveryStageOfEveryPipelineHasOnePlace) {
   EXPECT_FALSE(CheckPlan(plan).ok()) << "of no pipeline";
   plan = PlanOfTwo();
   plan.mutable_positions()->RemoveLast();
-  EXPECT_FALSE(CheckPlan(plan).ok()) << "missing";
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "missing, of the only pipeline";
+  plan = PlanOfTwo();
+  plan.mutable_positions(1)->set_peer("x");
+  EXPECT_FALSE(CheckPlan(plan).ok()) << "no identity";
 }
 
 }  // namespace

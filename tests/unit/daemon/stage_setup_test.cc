@@ -117,6 +117,18 @@ TEST(StageSetupTest, BothEndsOfALinkNameTheSameChannel) {
   EXPECT_THAT(KeysOf(first.shared), ElementsAre(0, 0, 3, 19));
 }
 
+TEST(StageSetupTest, WhereAStageIsMissingNobodyOfThePipelineHasNeighbours) {
+  control::v1::Plan plan = TwoByThree();
+  plan.mutable_positions()->DeleteSubrange(5, 1);  // the last stage of pipeline 1
+  const pipeline::LinkTargets left = LinkTargetsOf(plan, plan.positions(3), {0, 2});
+  EXPECT_EQ(left.next.peer, PeerId{}) << "though there is one";
+  EXPECT_THAT(KeysOf(left.group), ElementsAre(1, 17));
+  EXPECT_THAT(KeysOf(left.shared), ElementsAre(0, 0, 3, 0));
+  const pipeline::LinkTargets whole = LinkTargetsOf(plan, plan.positions(2), {0, 2});
+  EXPECT_EQ(whole.previous.peer.key[0], 2);
+  EXPECT_THAT(KeysOf(whole.group), ElementsAre(3, 0));
+}
+
 TEST(StageSetupTest, StagesThatShareNothingNeedNoLink) {
   const control::v1::Plan plan = TwoByThree();
   EXPECT_THAT(LinkTargetsOf(plan, plan.positions(0), {}).shared, IsEmpty());

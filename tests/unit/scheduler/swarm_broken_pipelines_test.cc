@@ -89,6 +89,48 @@ TEST_F(Broken, TheOthersGoOnWithTheStep) {
   ExpectRight(swarm);
 }
 
+// Of a stage's state of 900 bytes: over a slow line whoever is left of the pipeline would fetch it
+// again for longer than the others have been at work on the step.
+TEST_F(Broken, WhoeverWouldFetchItsStageForLongKeepsIt) {
+  for (const std::uint64_t upload_bps : {100, 100'000}) {
+    SCOPED_TRACE(upload_bps);
+    work_ = std::chrono::seconds(10);
+    SimSwarm swarm(Long(2, 30), 615);
+    Begin(&swarm, 4);
+    for (std::size_t i = 0; i < 4; ++i) swarm.Peer(i).upload_bps = upload_bps;
+    swarm.RunFor(std::chrono::seconds(3));
+    ASSERT_EQ(swarm.View().step, 3u);
+    const std::size_t victim = PeerAt(&swarm, 4, 1, 0), left = PeerAt(&swarm, 4, 1, 1);
+    swarm.Kill(victim);
+    swarm.RunFor(std::chrono::seconds(2));
+    const bool keeps = upload_bps == 100;
+    EXPECT_EQ(swarm.View().generation, keeps ? 2u : 1u);
+    EXPECT_EQ(swarm.Peer(left).stage, keeps ? 1 : -1);
+    EXPECT_FALSE(swarm.Peer(left).shadow);
+    swarm.Connect(victim);
+    Finish(&swarm);
+  }
+}
+
+// Also in the first moments of a step, where the loss of one that counts begins it anew.
+TEST_F(Broken, TheLossOfAPeerThatOnlyFollowsBeginsNoStepAnew) {
+  SimSwarm swarm(Long(2, 30), 616);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  swarm.backward_end = [this](int) { return work_; };
+  work_ = std::chrono::seconds(3);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 3; }));
+  const std::size_t victim = PeerAt(&swarm, 4, 1, 0), left = PeerAt(&swarm, 4, 1, 1);
+  swarm.Kill(victim);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(left).plan.positions_size() == 3; }));
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 5; }, std::chrono::minutes(1)));
+  const std::uint64_t generation = swarm.View().generation;
+  swarm.RunFor(std::chrono::milliseconds(300));
+  swarm.Kill(left);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }, std::chrono::minutes(1)));
+  EXPECT_EQ(swarm.View().generation, generation);
+  Finish(&swarm);
+}
+
 control::v1::PeerMessage GaveUp(const SimPeer& of, std::uint64_t generation) {
   control::v1::PeerMessage message;
   message.mutable_link_broken()->set_generation(generation);

@@ -17,7 +17,6 @@ namespace {
 
 using control::v1::PeerMessage;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 RunConfig Long(std::uint32_t stages, std::uint32_t pipelines) {
   RunConfig config = SimConfig(stages, pipelines);
@@ -370,71 +369,6 @@ TEST(NewcomersTest, PeersOfBrokenPipelinesFormANewOne) {
   EXPECT_GE(swarm.View().step, reached);
   EXPECT_EQ(PeerAt(&swarm, 4, 0, 0), lower);
   EXPECT_EQ(PeerAt(&swarm, 4, 0, 1), upper);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-  ExpectRightLosses(&swarm);
-}
-
-// Long after its pipeline broke: it had let go of its stage, and the other one's end was the end of
-// all steps since the checkpoint.
-TEST(NewcomersTest, WhoIsLeftOfABrokenPipelineFollowsAndFillsTheNextGap) {
-  for (const bool restarts : {false, true}) {
-    SCOPED_TRACE(restarts);
-    SimSwarm swarm(Long(3, 2), 508);
-    for (int i = 0; i < 6; ++i) swarm.AddPeer();
-    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
-    const std::size_t first = PeerAt(&swarm, 6, 0, 1), second = PeerAt(&swarm, 6, 1, 2);
-    const std::size_t left = PeerAt(&swarm, 6, 0, 2), other = PeerAt(&swarm, 6, 1, 1);
-    swarm.Kill(first);
-    swarm.RunFor(std::chrono::seconds(10));
-    EXPECT_EQ(swarm.Peer(left).plan.positions_size(), 5);
-    EXPECT_FALSE(swarm.Peer(left).shadow);
-    EXPECT_GE(swarm.Peer(left).applied + 1, swarm.Peer(other).applied);
-    EXPECT_NE(swarm.Peer(left).pipeline, swarm.Peer(other).pipeline);
-    EXPECT_THAT(swarm.View().reason, HasSubstr("1 of 2 pipelines train, since lost peer "));
-    if (restarts) {
-      swarm.RestartScheduler(true);
-      ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-      EXPECT_EQ(swarm.Peer(left).plan.positions_size(), 5);
-      EXPECT_FALSE(swarm.Peer(left).shadow);
-    }
-    const std::uint64_t reached = swarm.View().step;
-    swarm.Kill(second);
-    ASSERT_TRUE(
-        swarm.RunUntil([&] { return swarm.View().step > reached + 2; }, std::chrono::minutes(1)));
-    EXPECT_EQ(swarm.Peer(other).pipeline, swarm.Peer(left).pipeline);
-    EXPECT_EQ(swarm.View().checkpoint_step, 0u);
-    swarm.Connect(first);
-    swarm.Connect(second);
-    ASSERT_TRUE(
-        swarm.RunUntil([&] { return swarm.View().reason.empty(); }, std::chrono::minutes(2)));
-    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
-    ExpectRightLosses(&swarm);
-  }
-}
-
-// One spare makes no pipeline, but the run outlives the member whose stage it has, too.
-TEST(NewcomersTest, ASpareAloneBecomesACopyOfAStage) {
-  SimSwarm swarm(Long(2, 2), 509);
-  for (int i = 0; i < 4; ++i) swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
-  const std::size_t lower = PeerAt(&swarm, 4, 0, 0), upper = PeerAt(&swarm, 4, 0, 1);
-  const std::size_t other = PeerAt(&swarm, 4, 1, 0);
-  swarm.Kill(lower);
-  swarm.Kill(upper);
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(other).plan.positions_size() == 2; }));
-  const std::size_t spare = swarm.AddPeer();
-  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(spare).stage >= 0; }));
-  EXPECT_TRUE(swarm.Peer(spare).shadow);
-  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
-  EXPECT_THAT(swarm.View().reason, HasSubstr("gets its stage from its group"));
-  swarm.RunFor(std::chrono::seconds(8));
-  EXPECT_THAT(swarm.View().reason, Not(HasSubstr("gets its stage")));
-  EXPECT_THAT(swarm.View().reason, HasSubstr("follows the others until its pipeline is whole"));
-  const std::uint64_t reached = swarm.View().step;
-  swarm.Kill(PeerAt(&swarm, 4, swarm.Peer(other).pipeline, swarm.Peer(spare).stage));
-  ASSERT_TRUE(
-      swarm.RunUntil([&] { return swarm.View().step > reached + 2; }, std::chrono::minutes(1)));
-  EXPECT_EQ(swarm.View().checkpoint_step, 0u);
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   ExpectRightLosses(&swarm);
 }

@@ -91,9 +91,22 @@ TEST(RunLedger, HostsThatAnOlderLogDoesNotHaveAreNotKnown) {
   EXPECT_TRUE(ledger->history[0].dealing.turns.empty());
 }
 
+TEST(RunLedger, APipelineWithAGapCountsForNothing) {
+  PlanMade gap{1, 0, Hosts({1, 2, 3, 4})};
+  gap.hosts[1] = PeerId{};
+  const auto ledger = ReplayLedger(Log({gap, Losses(0, 3)}), 2);
+  ASSERT_TRUE(ledger.ok()) << ledger.status().ToString();
+  EXPECT_EQ(ledger->history.at(0).pipelines(), (Pipelines{1}));
+}
+
 TEST(RunLedger, NamesTheFirstStepThatIsWrong) {
   const PlanMade plan{1, 0, Hosts({1, 2})};
+  PlanMade gap{1, 0, Hosts({1, 2, 3, 4})}, none = plan;
+  gap.hosts[3] = none.hosts[0] = PeerId{};
   const std::vector<std::pair<std::vector<TimedEvent>, std::string>> cases = {
+      {Log({none}), "generation 1, at step 0, has no pipeline with a host for each stage"},
+      {Log({gap, PipelinesCount{4, {0, 1}}}),
+       "from step 4 on pipeline 1 counts, which the plan of generation 1 gives no host"},
       {Log({Losses(0, 2)}), "step 0 has no plan"},
       {Log({plan, Losses(0, 2), Losses(4, 1)}), "step 2 is missing: the losses of step 4"},
       {Log({plan, Losses(0, 3), Losses(2, 2)}), "step 2 is counted twice"},

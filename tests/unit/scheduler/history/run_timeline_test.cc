@@ -179,6 +179,20 @@ TEST(RunTimeline, TellsWhoReplacedWhom) {
   EXPECT_TRUE(Repairs(log, 0)[1].repair.changes.empty()) << "stages are not known";
 }
 
+TEST(RunTimeline, APipelineWithAGapIsNotCounted) {
+  std::vector<PeerId> gap = Hosts({1, 2, 3, 4});
+  gap[2] = PeerId{};
+  const auto repairs = Repairs(Stamped({PlanMade{1, 0, Hosts({1, 2, 3, 4})}, PlanMade{2, 0, gap},
+                                        PlanMade{3, 0, Hosts({1, 2, 5, 4})}}));
+  EXPECT_EQ(repairs[1].repair.pipelines, 1u);
+  ASSERT_EQ(repairs[1].repair.changes.size(), 1u);
+  EXPECT_EQ(repairs[1].repair.changes[0].from, Host(3));
+  EXPECT_FALSE(repairs[1].repair.changes[0].to);
+  ASSERT_EQ(repairs[2].repair.changes.size(), 1u);
+  EXPECT_FALSE(repairs[2].repair.changes[0].from);
+  EXPECT_EQ(repairs[2].repair.pipelines, 2u);
+}
+
 TEST(RunTimeline, KnowsMembersByTheirLastName) {
   const auto names = MemberNames(
       Log({MemberCame{Host(1), "anna"}, MemberCame{Host(2), "berta"}, MemberCame{Host(1), "ann"}}));

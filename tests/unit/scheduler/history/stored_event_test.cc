@@ -39,6 +39,8 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"plan","generation":4,"step":20,"hosts":[")" + nobody + R"(",")" + nobody +
            R"("],"homes":[2,0],"home_count":3})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
+      {PipelinesCount{22, {0, 3}, 25, "", {1, 2}},
+       R"({"type":"counting","step":22,"pipelines":[0,3],"dealt_until":25,"gone":[1,2]})"},
       {PipelinesCount{22, {0, 2}, 25, "why"},
        R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
       {GenerationGoesOn{21}, R"({"type":"goes_on","step":21})"},
@@ -146,6 +148,8 @@ TEST(StoredEventTest, ForeignBytesAreErrors) {
         R"({"type":"counting","step":4})",
         R"({"type":"counting","step":4,"pipelines":[]})",
         R"({"type":"counting","step":4,"pipelines":7})",
+        R"({"type":"counting","step":4,"pipelines":[0],"gone":7})",
+        R"({"type":"counting","step":4,"pipelines":[0],"gone":[2,2]})",
         R"({"type":"counting","step":4,"pipelines":[1,1]})",
         R"({"type":"counting","step":4,"pipelines":[1,0]})",
         R"({"type":"counting","step":4,"pipelines":[4294967296]})",
