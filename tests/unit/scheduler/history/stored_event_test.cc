@@ -39,10 +39,8 @@ TEST(StoredEventTest, FormIsPinned) {
        R"({"type":"plan","generation":4,"step":20,"hosts":[")" + nobody + R"(",")" + nobody +
            R"("],"homes":[2,0],"home_count":3})"},
       {PipelinesCount{22, {0, 2}}, R"({"type":"counting","step":22,"pipelines":[0,2]})"},
-      {PipelinesCount{22, {0, 3}, 25, "", {1, 2}},
-       R"({"type":"counting","step":22,"pipelines":[0,3],"dealt_until":25,"gone":[1,2]})"},
-      {PipelinesCount{22, {0, 2}, 25, "why"},
-       R"({"type":"counting","step":22,"pipelines":[0,2],"dealt_until":25,"cause":"why"})"},
+      {PipelinesCount{22, {3}, 25, "y", {1}},
+       R"({"type":"counting","step":22,"pipelines":[3],"dealt_until":25,"cause":"y","gone":[1]})"},
       {GenerationGoesOn{21}, R"({"type":"goes_on","step":21})"},
       {GenerationEnded{21, "why"}, R"({"type":"ended","step":21,"cause":"why"})"},
       {GenerationEnded{21, "why", 350},
