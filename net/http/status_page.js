@@ -160,6 +160,9 @@ function peerBox(p) {
   return el("div", {class: "peer " + mood(p.state)}, el("b", {}, p.name),
             el("small", {}, p.state + where));
 }
+function gapBox(stage) {
+  return el("div", {class: "peer gap"}, el("b", {}, "nobody"), el("small", {}, `stage ${num(stage)}`));
+}
 function wireBox(from, to) {
   const find = (p, other) => list(p && p.status.links).find(
     l => l && other && l.peer === other.id && String(l.channel).startsWith("boundary"));
@@ -170,11 +173,14 @@ function wireBox(from, to) {
 function showMap(v) {
   const placed = v.peers.filter(p => p.stage >= 0);
   const spares = v.peers.filter(p => !(p.stage >= 0));
-  const pipelines = [...new Set(placed.map(p => p.pipeline))].sort((a, b) => a - b);
-  const rows = pipelines.map(d => {
-    const stages = placed.filter(p => p.pipeline === d).sort((a, b) => a.stage - b.stage);
+  const numbers = of => [...new Set(placed.map(of))].sort((a, b) => a - b);
+  const stages = numbers(p => p.stage);
+  const rows = numbers(p => p.pipeline).map(d => {
+    const at = stages.map(s => placed.find(p => p.pipeline === d && p.stage === s));
+    const box = (p, i) => p ? peerBox(p) : gapBox(stages[i]);
+    const wire = i => at[i - 1] && at[i] ? wireBox(at[i - 1], at[i]) : el("div", {class: "wire"});
     return el("div", {class: "row"}, el("span", {class: "label"}, `pipeline ${d}`),
-              ...stages.flatMap((p, i) => (i ? [wireBox(stages[i - 1], p)] : []).concat(peerBox(p))));
+              ...at.flatMap((p, i) => (i ? [wire(i)] : []).concat(box(p, i))));
   });
   if (spares.length) {
     rows.push(el("div", {class: "row"}, el("span", {class: "label"}, "no stage"),

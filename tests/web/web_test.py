@@ -121,6 +121,21 @@ class HostilePeerTest(Browser):
 
 
     @harness.unittest.skipIf(BROWSER is None, "no chromium")
+    def test_the_map_shows_where_a_pipeline_lacks_a_stage(self):
+        members = [{"peer": str(i), "name": name, "stage": stage, "pipeline": pipeline,
+                    "state": "training", "status": {}}
+                   for i, (name, stage, pipeline) in enumerate(
+                       [("a", 0, 0), ("b", 1, 0), ("c", 2, 0), ("d", 0, 1), ("e", 2, 1)])]
+        page = self.page({"run": {"name": "r", "state": "training"}, "members": members,
+                          "version": "1"})
+        rows = self.part(page, r'<div id="map">(.*?)</section>').split('class="row"')[1:]
+        boxes = [re.findall(r'class="(peer [a-z]+|wire)">(?:<b>(\w+)</b>)?', row) for row in rows]
+        self.assertEqual([name for kind, name in boxes[0] if kind != "wire"], ["a", "b", "c"])
+        self.assertEqual([kind for kind, _ in boxes[1]],
+                         ["peer good", "wire", "peer gap", "wire", "peer good"])
+        self.assertEqual([name for _, name in boxes[1]], ["d", "", "nobody", "", "e"])
+
+    @harness.unittest.skipIf(BROWSER is None, "no chromium")
     def test_the_organisers_page_tells_what_happened_and_when_it_ends(self):
         minute = int(time.time()) // 60 * 60_000
         points = [[minute - ago * 60_000, 7_500_000, 0, 6, 60_000, 2.5] for ago in (4, 3, 2)]

@@ -186,6 +186,9 @@ class SimSwarm {
   std::size_t disconnects_ = 0, last_actions_ = 0;
 };
 
+// Each step's is that of all its micro-batches.
+void ExpectRightLosses(SimSwarm* swarm);
+
 // Index of the peer at a place, of the first `peers`.
 std::size_t PeerAt(SimSwarm* swarm, std::size_t peers, int pipeline, int stage);
 

@@ -45,4 +45,11 @@ void SimSwarm::CheckShares(const control::v1::StepPlan& plan, const SimPeer& pee
   }
 }
 
+void ExpectRightLosses(SimSwarm* swarm) {
+  const RunView view = swarm->View();
+  for (std::size_t t = 0; t < view.losses.size(); ++t) {
+    ASSERT_DOUBLE_EQ(view.losses[t], swarm->Loss(t)) << t;
+  }
+}
+
 }  // namespace shoal::scheduler

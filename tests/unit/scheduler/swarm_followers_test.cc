@@ -21,13 +21,6 @@ RunConfig Long(std::uint32_t stages, std::uint32_t pipelines) {
   return config;
 }
 
-void ExpectRightLosses(SimSwarm* swarm) {
-  const RunView view = swarm->View();
-  for (std::size_t t = 0; t < view.losses.size(); ++t) {
-    ASSERT_DOUBLE_EQ(view.losses[t], swarm->Loss(t)) << t;
-  }
-}
-
 // Long after its pipeline broke: it had let go of its stage, and the other one's end was the end of
 // all steps since the checkpoint.
 TEST(FollowersTest, WhoIsLeftOfABrokenPipelineFollowsAndFillsTheNextGap) {

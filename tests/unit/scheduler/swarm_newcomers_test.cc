@@ -36,13 +36,6 @@ std::size_t Counting(const SimPeer& peer) {
   return count;
 }
 
-void ExpectRightLosses(SimSwarm* swarm) {
-  const RunView view = swarm->View();
-  for (std::size_t t = 0; t < view.losses.size(); ++t) {
-    ASSERT_DOUBLE_EQ(view.losses[t], swarm->Loss(t)) << t;
-  }
-}
-
 TEST(NewcomersTest, WithoutASpareTheOthersGoOnAtOnce) {
   SimSwarm swarm(Long(2, 2), 501);
   for (int i = 0; i < 4; ++i) swarm.AddPeer();

@@ -108,7 +108,9 @@ TEST(LogEntryTest, AHeldOutLossIsAScalar) {
 }
 
 TEST(LogEntryTest, GoingBackMakesStepsVoid) {
-  const auto back = MakeEventEntry(PlanMade{3, 6, {{}, {}}}, 9, 2, 5000);
+  // Three positions, one of which nobody has.
+  const PlanMade plan{3, 6, {PeerId{{1}}, PeerId{}, PeerId{{2}}}};
+  const auto back = MakeEventEntry(plan, 9, 2, 5000);
   ASSERT_TRUE(back);
   EXPECT_EQ(Parsed(*back), (Json{{"kind", "generation"},
                                  {"time", 5000},
