@@ -53,19 +53,19 @@ TEST(Regroup, WhoMakesNoPipelineWholeFollowsWhereCopiesAreFew) {
     for (std::uint32_t s = 0; s < 2; ++s) peers.push_back(InStep(10 * p + s + 1, p, s));
   }
   peers.push_back(Ready(90, 0));
-  const auto few = Regroup(peers, 2, 9);
+  const auto few = Regroup(peers, 2, 64);
   ASSERT_TRUE(few);
   EXPECT_EQ(few->Whole(), 2u);
   EXPECT_THAT(few->shadows, ElementsAre(Id(90)));
   for (std::uint32_t p = 2; p < kCopiesWanted; ++p) {
     for (std::uint32_t s = 0; s < 2; ++s) peers.push_back(InStep(10 * p + s + 1, p, s));
   }
-  const auto many = Regroup(peers, 2, 9);
+  const auto many = Regroup(peers, 2, 64);
   ASSERT_TRUE(many);
   EXPECT_EQ(many->positions.size(), kCopiesWanted);
   EXPECT_THAT(many->shadows, ElementsAre());
   std::ranges::find(peers, Id(90), &BoundPeer::peer)->pipeline = 7;
-  const auto follows = Regroup(peers, 2, 9);
+  const auto follows = Regroup(peers, 2, 64);
   ASSERT_TRUE(follows);
   EXPECT_EQ(follows->Whole(), kCopiesWanted);
   EXPECT_THAT(follows->shadows, ElementsAre(Id(90)));
