@@ -27,10 +27,10 @@ Status CheckAddresses(const google::protobuf::RepeatedPtrField<std::string>& add
 // Whether a plan stays within the limits of run.toml, has at most one position for each stage of
 // each pipeline, and a whole one: nothing is allocated or counted by its numbers before.
 Status CheckPlan(const control::v1::Plan& plan);
-// Whether the plan has all stages of the pipeline. If not, its peers follow the others.
-bool IsWhole(const control::v1::Plan& plan, std::uint32_t pipeline);
 // The same of its numbers alone, without positions.
 Status CheckRun(const control::v1::RunConfig& run);
+// Whether the plan has all stages of the pipeline. If not, its peers follow the others.
+bool IsWhole(const control::v1::Plan& plan, std::uint32_t pipeline);
 pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned);
 // Of a plan that has `own` as one of its positions. `sharing`: MemberConfig's.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
