@@ -145,7 +145,9 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
     }
   }
   step.amendment = plan.amendment();
-  step.gone.assign(plan.gone().begin(), plan.gone().end());
+  for (const control::v1::Place& place : plan.lost()) {
+    step.lost.push_back({place.pipeline(), place.stage()});
+  }
   if (plan.lines_size() == 0) return step;
   const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> replica::LineRate {
     const std::uint64_t at = std::uint64_t{pipeline} * config.stages() + stage;

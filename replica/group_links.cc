@@ -195,17 +195,17 @@ void GroupLinks::OnClosed(Peer* peer, Status status) {
   if (peer->gone) return;
   if (status.ok()) status = Unavailable("it was closed");
   status = std::move(status).WithContext("the link to " + Name(*peer) + " broke");
-  if (peer->pipeline != member_->config.pipeline && member_->lost(status, peer->target.peer)) {
+  if (member_->lost(status, peer->target.peer)) {
     peer->gone = true;
     return;
   }
   member_->fail(status, &peer->target.peer);
 }
 
-void GroupLinks::Leave(std::uint32_t pipeline) {
+void GroupLinks::Leave(std::uint32_t pipeline, std::uint32_t stage) {
   SHOAL_ASSERT_ON(*member_->control);
   for (Peer& peer : peers_) {
-    if (peer.pipeline != pipeline || Skipped(peer)) continue;
+    if (peer.pipeline != pipeline || peer.stage != stage || Skipped(peer)) continue;
     peer.gone = true;
     peer.link.reset();
   }

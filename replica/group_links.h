@@ -38,8 +38,9 @@ class GroupLinks {
     SHOAL_ASSERT_ON(*member_->control);
     return open_ == links_wanted_;
   }
-  // The peers of a pipeline have left the generation: nothing is sent to them any more.
-  void Leave(std::uint32_t pipeline);
+  // The peer of a stage in a pipeline, if it has a link, has left the generation: nothing is sent
+  // to it any more.
+  void Leave(std::uint32_t pipeline, std::uint32_t stage);
   std::string Missing(const PeerId** peer) const;  // names a peer whose link is not open
   std::vector<net::LinkStats> link_stats() const;
 

@@ -65,7 +65,7 @@ struct Member {
   std::function<void()> progress = [] {};
   // Compute works on an operation of this pass from now on; null: it waits for the exchange.
   std::function<void(std::optional<model::Pass>)> computing = [](std::optional<model::Pass>) {};
-  // The link to a peer of another pipeline broke. True: it may leave, and the generation goes on.
+  // The link to a peer broke. True: it may leave, and the generation goes on.
   std::function<bool(const Status&, const PeerId&)> lost = [](const Status&, const PeerId&) {
     return false;
   };

@@ -22,7 +22,7 @@
 namespace shoal::net {
 
 // Grows when a message changes its meaning; both ends must have the same.
-inline constexpr std::uint32_t kProtocolVersion = 15;
+inline constexpr std::uint32_t kProtocolVersion = 16;
 // Of a scheduler; more are turned away.
 inline constexpr std::size_t kControlConnectionsMax = 4096;
 

@@ -53,8 +53,9 @@ struct RunnerConfig : replica::MemberConfig {
   std::optional<replica::MissingValues> missing = {};
   std::size_t state_chunk_values = replica::kChunkValuesMax;  // that it asks for at once, at most
   bool spot_checks = false;                                   // StepReady has digests and losses
-  // Pipelines of which the plan lacks a stage. Their peers have no neighbours and get no
-  // micro-batches: they follow those of the others. Not with methods that need every member.
+  // Pipelines that lack a stage, in the plan or as a peer has left. Their peers have no neighbours
+  // and get no micro-batches: they follow those of the others. Not with methods that need every
+  // member.
   std::vector<std::uint32_t> with_gaps = {};
 
   bool HasGap(std::uint32_t of) const { return std::ranges::count(with_gaps, of) > 0; }
@@ -71,6 +72,11 @@ struct LinkTargets {
   std::vector<net::LinkTarget> group;  // by pipeline; own entry unused; peer all zeros: nobody
   // Of the stages MemberConfig::sharing, by stage, then pipeline; own stage's entries unused.
   std::vector<net::LinkTarget> shared;
+};
+
+// Of a peer, in a plan.
+struct Place {
+  std::uint32_t pipeline = 0, stage = 0;
 };
 
 inline constexpr std::uint32_t kMicroBatchesMax = 65536;  // per step and pipeline
@@ -90,9 +96,10 @@ struct StepPlan {
   // reductions by them from this step on. Empty: as before.
   std::vector<replica::LineRate> group_lines = {}, shared_lines = {};
   std::vector<std::uint32_t> counting = {};  // pipelines that have micro-batches; empty: all
-  // How often the step was dealt out again, because pipelines left the generation; and those.
+  // How often the step was dealt out again, because peers have left the generation; and where these
+  // were.
   std::uint32_t amendment = 0;
-  std::vector<std::uint32_t> gone = {};
+  std::vector<Place> lost = {};
 };
 
 struct StepReady {

@@ -32,6 +32,10 @@ class ApplyingSteps {
   // The newest step also waits for so many boundary ends.
   void Await(std::size_t boundaries) { steps_.back().boundaries_left += boundaries; }
   void AddBoundary(std::uint64_t step, const BoundaryChecksum& end);
+  // No boundary end comes any more.
+  void ForgoBoundaries() {
+    for (Step& one : steps_) one.boundaries_left = 0;
+  }
   // The oldest step, if it is done.
   std::optional<AppliedStep> TakeDone();
 

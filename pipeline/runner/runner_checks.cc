@@ -127,6 +127,18 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
   return Status::Ok();
 }
 
+Status CheckLost(const RunnerConfig& config, const StepPlan& plan) {
+  for (const Place& place : plan.lost) {
+    const bool own = place.pipeline == config.pipeline && place.stage == config.stage;
+    if (place.pipeline < config.pipelines && place.stage < config.stages && !own) continue;
+    return InvalidArgument("the plan of step " + std::to_string(plan.step) + " says that stage " +
+                           std::to_string(place.stage) + " of pipeline " +
+                           std::to_string(place.pipeline) + " has left, which " +
+                           (own ? "is this peer" : "does not exist"));
+  }
+  return Status::Ok();
+}
+
 Status CheckReduce(const RunnerConfig& config, const replica::ReduceOrder& order,
                    std::uint64_t step, bool local_norms) {
   std::vector<bool> counts(config.pipelines);

@@ -10,17 +10,14 @@
 
 #include "common/log.h"
 #include "common/units.h"
-#include "pipeline/boundary/boundary.h"
-#include "pipeline/compute/step_compute.h"
-#include "pipeline/compute/step_evaluation.h"
 #include "pipeline/core/generation.h"
 #include "pipeline/core/lifecycle.h"
 #include "pipeline/core/link_progress.h"
 #include "pipeline/runner/applying_steps.h"
 #include "pipeline/runner/model_facts.h"
+#include "pipeline/runner/pipeline_work.h"
 #include "pipeline/runner/runner_checks.h"
 #include "pipeline/runner/runner_codecs.h"
-#include "pipeline/runner/spot_checks.h"
 #include "pipeline/runner/step_plans.h"
 #include "pipeline/runner/step_report.h"
 #include "replica/group_links.h"
@@ -58,7 +55,7 @@ class Runner final : public StageRunner {
   void OnStepPlan(StepPlan plan) override;
   void OnSpotOrder(SpotOrder order) override {
     SHOAL_ASSERT_ON(*resources_.control);
-    if (spot_checks_) spot_checks_->OnOrder(std::move(order));
+    if (work_) work_->spot_checks().OnOrder(std::move(order));
   }
   void OnReduce(const replica::ReduceOrder& order) override;
   void OnApply(const replica::ApplyOrder& order) override;
@@ -70,7 +67,7 @@ class Runner final : public StageRunner {
   }
   bool goes_on() const override {
     SHOAL_ASSERT_ON(*resources_.control);
-    return !failed() && GoesOnAlone(state_);
+    return !failed() && GoesOnAlone(state_) && !undecided();
   }
   std::optional<StepInProgress> in_progress() const override {
     SHOAL_ASSERT_ON(*resources_.control);
@@ -86,7 +83,9 @@ class Runner final : public StageRunner {
 
  private:
   bool failed() const { return generation_.ended(); }
-  compression::SampleShape sample() const { return {config_.row_tokens, config_.hidden}; }
+  bool follows() const { return config_.HasGap(config_.pipeline); }
+  // Whether its pipeline is broken, and the scheduler has not said what becomes of the step.
+  bool undecided() const { return retired_ != nullptr && !follows(); }
   bool Go(RunnerEvent event, const char* order);
   void Fail(const Status& status, const PeerId* peer = nullptr) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
@@ -94,9 +93,7 @@ class Runner final : public StageRunner {
   void Leave();
   template <typename Function>
   void EachBoundary(const Function& function) const {
-    for (Boundary* boundary : {previous_.get(), next_.get()}) {
-      if (boundary != nullptr) function(boundary);
-    }
+    if (work_) work_->EachBoundary(function);
   }
   void ResetModel();
   Status MakeReplicaStep(const ModelFacts& facts);
@@ -105,13 +102,16 @@ class Runner final : public StageRunner {
     SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
     on_host_.push_back(text);
   }
-  void RollBackStore();
-  std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
-  void MakeCompute();
+  std::unique_ptr<PipelineWork> MakeWork(const net::LinkTarget& previous,
+                                         const net::LinkTarget& next);
+  void Retire();
+  void OnPipelineFailed(const Status& status, const PeerId* peer);
   void MaybeUp();
   void MaybeStartStep();
   void OnAmendedPlan(StepPlan plan);
-  void ExtendStep(StepPlan plan);
+  bool OnLost(const std::vector<Place>& lost);
+  void ExtendStep(StepPlan plan, bool begins_to_follow);
+  void StartStep();
   bool OnPeerLost(const Status& status, const PeerId& peer);
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
@@ -121,12 +121,11 @@ class Runner final : public StageRunner {
   void TellSettled();
   void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
-  void Watch(Duration every, void (Runner::*look)());
+  void Watch(Duration every, std::function<void()> look);
   void CheckProgress();
-  void CheckOperations();
   std::string Awaited(const PeerId** peer) const;
 
-  const RunnerConfig config_;
+  RunnerConfig config_;  // pipelines get gaps
   const RunnerResources resources_;
   const net::GenerationLinks links_;
   const RunnerCodecs codecs_;
@@ -143,21 +142,20 @@ class Runner final : public StageRunner {
   StepPlans plans_;
   StepPlan plan_;            // of the running or last step
   std::uint64_t step_ = 0;   // running or last
-  bool computes_ = false;    // its micro-batches, not its evaluation
   bool local_norm_ = false;  // is told with the end of the micro-batches
   bool outlives_ = false;    // other pipelines, by its replica method
   ApplyingSteps applying_;
   std::function<void(Result<std::uint64_t>)> settled_;
   LinkProgress moved_;
+  std::uint64_t in_flight_bytes_ = 0, pending_bytes_ = 0;  // PipelineWork::SetUp
 
   // Last, in this order: their callbacks use what is above, and the replica step uses the group.
-  std::unique_ptr<Boundary> previous_, next_;
   std::unique_ptr<replica::GroupLinks> group_;
   std::unique_ptr<replica::ReplicaStep> replica_;
   std::unique_ptr<replica::StateTransfer> transfer_;  // null: nobody lacks state
-  std::unique_ptr<StepCompute> compute_;
-  std::unique_ptr<StepEvaluation> evaluation_;
-  std::unique_ptr<SpotChecks> spot_checks_;
+  // That of the pipeline before it broke: who is left of it keeps its links, and says nothing.
+  std::unique_ptr<PipelineWork> retired_;
+  std::unique_ptr<PipelineWork> work_;
 };
 
 bool Runner::Go(RunnerEvent event, const char* order) {
@@ -177,6 +175,7 @@ void Runner::OnFinished() {
   SHOAL_ASSERT_ON(*resources_.control);
   activity_.Close();
   generation_.End();
+  if (work_) work_->End();
 }
 
 void Runner::Settle(std::function<void(Result<std::uint64_t>)> done) {
@@ -196,58 +195,52 @@ void Runner::TellSettled() {
 
 void Runner::OnFailure(const Status& status, const PeerId* peer) {
   activity_.Close();
+  if (work_) work_->End();
   LogFailure(config_, step_, status);
   const std::optional<PeerId> who = peer != nullptr ? std::optional(*peer) : std::nullopt;
   notices_.Post("runner.failed",
                 [this, status, who] { mediator_->OnFailed(status, who ? &*who : nullptr); });
 }
 
-std::unique_ptr<Boundary> Runner::MakeBoundary(storage::BoundarySide side,
-                                               const net::LinkTarget& target) {
-  if (target.peer == PeerId{}) return nullptr;
-  Boundary::Handlers handlers;
+std::unique_ptr<PipelineWork> Runner::MakeWork(const net::LinkTarget& previous,
+                                               const net::LinkTarget& next) {
+  PipelineWork::Handlers handlers;
   handlers.on_up = [this] { MaybeUp(); };
-  handlers.on_data = [this] {
-    spot_checks_->Pump();
-    if (evaluation_->active()) return evaluation_->Pump();
-    compute_->Pump();
+  handlers.on_final_gradients = [this](std::size_t parts) {
+    replica_->OnFinalGradients(step_, parts);
   };
-  handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
-  auto made = std::make_unique<Boundary>(
-      BoundaryConfigOf(config_, codecs_),
-      TransferResources{&generation_, &links_, resources_.codec, &transfers_, member_.mark.get()},
-      BoundaryCache::Resources{&generation_, resources_.store, resources_.delta_store, &transfers_},
-      side, target, std::move(handlers));
-  if (resources_.kept != nullptr) made->GoOnFrom(*resources_.kept);
-  return made;
+  handlers.on_done = [this] { OnMicroBatchesDone(); };
+  handlers.on_spot_checked = [this](const SpotResult& result) {
+    notices_.Post("runner.spot_checked", [this, result] {
+      if (!failed()) mediator_->OnSpotChecked(result);
+    });
+  };
+  handlers.on_failed = std::bind_front(&Runner::OnPipelineFailed, this);
+  return std::make_unique<PipelineWork>(
+      PipelineWork::Parts{&config_, &resources_, &codecs_, &links_, &plan_, &transfers_, &computed_,
+                          &activity_, member_.mark},
+      std::move(handlers), previous, next);
 }
 
-void Runner::MakeCompute() {
-  compute_ = std::make_unique<StepCompute>(
-      StepCompute::Config{config_.stage, config_.stages, sample(), config_.schedule,
-                          config_.in_flight_max, config_.activation_memory_bytes},
-      StepCompute::Resources{&generation_, resources_.control, resources_.compute, resources_.codec,
-                             resources_.model, codecs_.home, resources_.data, &computed_,
-                             &activity_},
-      previous_.get(), next_.get(),
-      StepCompute::Handlers{[this](std::size_t parts) { replica_->OnFinalGradients(step_, parts); },
-                            [this] { OnMicroBatchesDone(); }});
-  evaluation_ = std::make_unique<StepEvaluation>(
-      sample(),
-      StepEvaluation::Resources{&generation_, resources_.compute, resources_.model, resources_.data,
-                                codecs_.home, codecs_.evaluation, &activity_},
-      previous_.get(), next_.get(), [this] {
-        if (failed()) return;
-        computes_ = true;
-        compute_->StartStep(plan_);
-      });
-  spot_checks_ = std::make_unique<SpotChecks>(
-      SpotChecks::Parts{&config_, &resources_, BoundaryConfigOf(config_, codecs_), &generation_,
-                        &links_, previous_.get(), next_.get(), [this](const SpotResult& result) {
-                          notices_.Post("runner.spot_checked", [this, result] {
-                            if (!failed()) mediator_->OnSpotChecked(result);
-                          });
-                        }});
+// What is left of it: the pipeline lacks a stage. What it computed of the step counts for nothing,
+// and what its boundaries hold of it is never committed. It may be at work right now.
+void Runner::Retire() {
+  if (retired_) return;
+  work_->End();
+  retired_ = std::move(work_);
+  member_.mark = std::make_shared<replica::GradientMark>();
+  work_ = MakeWork({}, {});
+  work_->SetUp(in_flight_bytes_, pending_bytes_, replica_->gate());
+  applying_.ForgoBoundaries();
+  ReportApplied();
+}
+
+// Where a neighbour is lost others may go on, and this peer follows them.
+void Runner::OnPipelineFailed(const Status& status, const PeerId* peer) {
+  const bool lost = status.code() == StatusCode::kUnavailable ||
+                    status.code() == StatusCode::kDeadlineExceeded;
+  const bool outlives = peer != nullptr && lost && !retired_ && OnPeerLost(status, *peer);
+  outlives ? Retire() : Fail(status, peer);
 }
 
 void Runner::Start(const LinkTargets& targets) {
@@ -256,18 +249,15 @@ void Runner::Start(const LinkTargets& targets) {
   if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status);
   if (resources_.kept != nullptr) resources_.kept->At(config_.resume_step);
   ResetModel();
-  RollBackStore();
-  previous_ = MakeBoundary(storage::BoundarySide::kReceiver, targets.previous);
-  next_ = MakeBoundary(storage::BoundarySide::kSender, targets.next);
-  MakeCompute();
+  work_ = MakeWork(targets.previous, targets.next);
   if (config_.pipelines > 1 || !targets.shared.empty()) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,
                                                    [this] { MaybeUp(); });
   }
-  EachBoundary([](Boundary* boundary) { boundary->Open(); });
+  work_->Open();
   if (group_) group_->Open();
-  Watch(config_.timeouts.step_stall / kWatchdogTicks, &Runner::CheckProgress);
-  Watch(OperationWatch::kLookEvery, &Runner::CheckOperations);
+  Watch(config_.timeouts.step_stall / kWatchdogTicks, [this] { CheckProgress(); });
+  Watch(OperationWatch::kLookEvery, [this] { work_->CheckOperations(); });
 }
 
 void Runner::FillMember() {
@@ -289,6 +279,7 @@ void Runner::FillMember() {
 
 void Runner::Leave() {
   generation_.scope().Cancel();
+  if (work_) work_->End();
   if (resources_.kept == nullptr || replica_ == nullptr || !applying_.settled()) return;
   resources_.kept->At(*applying_.settled());
   replica_->KeepErrors(resources_.kept->errors());
@@ -304,9 +295,10 @@ void Runner::ResetModel() {
   generation_.scope().Run(
       resources_.compute, "model.reset", std::move(reset), [this](const ModelFacts& facts) {
         // Beside what the model keeps: the activation kept for a resend, the gradient's buffer.
-        const std::uint64_t values = config_.micro_batch_rows * sample().values();
-        compute_->set_memory(facts.micro_batch_bytes + 2 * sizeof(float) * values,
-                             facts.pending_weights_bytes);
+        const std::uint64_t values =
+            std::uint64_t{config_.micro_batch_rows} * config_.row_tokens * config_.hidden;
+        in_flight_bytes_ = facts.micro_batch_bytes + 2 * sizeof(float) * values;
+        pending_bytes_ = facts.pending_weights_bytes;
         if (Status status = MakeReplicaStep(facts); !status.ok()) return Fail(status);
         model_clean_ = true;
         MaybeUp();
@@ -324,7 +316,7 @@ Status Runner::MakeReplicaStep(const ModelFacts& facts) {
   }
   MakeStateTransfer(facts);
   member_.stats.shard_bytes = replica_->StateBytes();
-  compute_->set_gate(replica_->gate());
+  work_->SetUp(in_flight_bytes_, pending_bytes_, replica_->gate());
   return Status::Ok();
 }
 
@@ -344,22 +336,9 @@ void Runner::MakeStateTransfer(const ModelFacts& facts) {
       std::make_unique<replica::StateTransfer>(&member_, group_->state_group(), std::move(options));
 }
 
-void Runner::RollBackStore() {
-  if (resources_.delta_store == nullptr) return;
-  auto drop = [store = resources_.delta_store, run = config_.run, step = config_.resume_step] {
-    return store->DropNewerThan(run, step);
-  };
-  generation_.scope().Run(resources_.store, "delta.roll_back", std::move(drop),
-                          [this](Status status) {
-                            if (!status.ok()) Fail(status.WithContext("delta store"));
-                          });
-}
-
 void Runner::MaybeUp() {
   if (failed() || state_ != RunnerState::kOpening || !model_clean_) return;
-  bool up = !group_ || group_->up();
-  EachBoundary([&](const Boundary* boundary) { up = up && boundary->up(); });
-  if (!up) return;
+  if ((group_ && !group_->up()) || !work_->up()) return;
   Go(RunnerEvent::kLinksUp, "link-up");
   if (transfer_) transfer_->Start();
   notices_.Post("runner.ready", [this] {
@@ -379,30 +358,54 @@ void Runner::OnStepPlan(StepPlan plan) {
 }
 
 void Runner::OnAmendedPlan(StepPlan plan) {
-  for (const std::uint32_t pipeline : plan.gone) {
-    if (group_ && pipeline != config_.pipeline) group_->Leave(pipeline);
-  }
-  if (transfer_) transfer_->Leave(plan.gone);
-  if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan));
+  if (!GoesOnAlone(state_)) return Fail(FailedPrecondition("a plan was amended before link-up"));
+  if (Status status = CheckLost(config_, plan); !status.ok()) return Fail(status);
+  const bool begins_to_follow = OnLost(plan.lost);
+  if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan), begins_to_follow);
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
-  if (Status status = plans_.Amend(std::move(plan)); !status.ok()) Fail(status);
+  if (Status status = plans_.Amend(std::move(plan)); !status.ok()) return Fail(status);
+  MaybeStartStep();
 }
 
-void Runner::ExtendStep(StepPlan plan) {
+// True: this peer's pipeline has a gap from now on, and had none before.
+bool Runner::OnLost(const std::vector<Place>& lost) {
+  const bool followed = follows();
+  std::vector<std::uint32_t> of_group;
+  for (const Place& place : lost) {
+    if (!config_.HasGap(place.pipeline)) config_.with_gaps.push_back(place.pipeline);
+    if (group_) group_->Leave(place.pipeline, place.stage);
+    if (place.stage == config_.stage) of_group.push_back(place.pipeline);
+  }
+  if (transfer_) transfer_->Leave(of_group);
+  if (followed || !follows()) return false;
+  Retire();
+  return true;
+}
+
+void Runner::ExtendStep(StepPlan plan, bool begins_to_follow) {
   if (Status s = CheckAmendment(config_, plan_, plan); !s.ok()) return Fail(s);
   if (!Go(RunnerEvent::kAmended, "more micro-batches")) return;
   plan_.micro_batches = std::move(plan.micro_batches);
   plan_.amendment = member_.amendment = plan.amendment;
   plan_.counting = member_.counting = std::move(plan.counting);
   if (Status status = replica_->Reopen(); !status.ok()) return Fail(status);
-  spot_checks_->SetIdle(false);
-  EachBoundary([this](Boundary* boundary) { boundary->ExtendStep(plan_); });
-  if (computes_ && !failed()) compute_->ExtendStep(plan_);
+  if (!begins_to_follow) return work_->ExtendStep();
+  // What it computed is in its gradients, also of tasks that are under way.
+  auto drop = [model = resources_.model] {
+    model->ZeroGradients();
+    return Status::Ok();
+  };
+  generation_.scope().Run(resources_.compute, "gradients.drop", std::move(drop),
+                          [this](const Status&) { StartStep(); });
+}
+
+void Runner::StartStep() {
+  if (Status status = work_->StartStep(); !status.ok()) Fail(status);
 }
 
 // The scheduler hears of it, and says who has left.
 bool Runner::OnPeerLost(const Status& status, const PeerId& peer) {
-  if (!outlives_ || state_ == RunnerState::kOpening) return false;
+  if (!outlives_ || config_.pipelines < 2 || !GoesOnAlone(state_)) return false;
   notices_.Post("runner.peer_lost", [this, status, peer] {
     if (!failed()) mediator_->OnPeerLost(status, peer);
   });
@@ -410,22 +413,17 @@ bool Runner::OnPeerLost(const Status& status, const PeerId& peer) {
 }
 
 void Runner::MaybeStartStep() {
-  if (failed() || state_ != RunnerState::kWaiting || plans_.empty()) return;
+  if (failed() || undecided() || state_ != RunnerState::kWaiting || plans_.empty()) return;
   if (!Go(RunnerEvent::kPlan, "a step plan")) return;
   plan_ = plans_.Take();
   step_ = plan_.step;
-  computes_ = false;
   member_.mark->Clear();
-  spot_checks_->StartStep(plan_);
   member_.counting = plan_.counting;
   member_.amendment = plan_.amendment;
   if (!plan_.group_lines.empty()) member_.group_shares = replica::SharesByRates(plan_.group_lines);
   if (!plan_.shared_lines.empty())
     member_.shared_shares = replica::SharesByRates(plan_.shared_lines);
-  EachBoundary([this](Boundary* boundary) {
-    if (Status status = boundary->StartStep(plan_); !status.ok()) Fail(status);
-  });
-  if (!failed()) evaluation_->Start(plan_);
+  StartStep();
 }
 
 void Runner::OnMicroBatchesDone() {
@@ -442,12 +440,12 @@ void Runner::OnMicroBatchesDone() {
 
 void Runner::ReportReady(double squared_norm) {
   if (!Go(RunnerEvent::kMicroBatchesDone, "the end of the micro-batches")) return;
-  const StepReady ready = ReadyOf(plan_, squared_norm, *compute_, *evaluation_, previous_.get(),
-                                  next_.get(), config_.spot_checks);
+  const StepReady ready = ReadyOf(plan_, squared_norm, work_->compute(), work_->evaluation(),
+                                  work_->previous(), work_->next(), config_.spot_checks);
   notices_.Post("runner.step_ready", [this, ready] {
     if (!failed()) mediator_->OnStepReady(ready);
   });
-  spot_checks_->SetIdle(true);
+  work_->spot_checks().SetIdle(true);
 }
 
 void Runner::OnReduce(const replica::ReduceOrder& order) {
@@ -482,7 +480,7 @@ void Runner::OnApply(const replica::ApplyOrder& order) {
   if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status);
   if (!last && !Go(RunnerEvent::kApply, "Apply")) return;
   state_ = RunnerState::kApplying;
-  spot_checks_->OnApply();
+  work_->spot_checks().OnApply();
   applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);
@@ -513,7 +511,10 @@ void Runner::CommitBoundaries(std::uint64_t step) {
     generation_.Progress();
     ReportApplied();
   };
-  EachBoundary([&](Boundary* end) { applying_.Await(end->Commit(step, committed)); });
+  EachBoundary([&](Boundary* end) {
+    const std::size_t ends = end->Commit(step, committed);
+    if (!retired_) applying_.Await(ends);
+  });
 }
 
 void Runner::ReportApplied() {
@@ -546,25 +547,22 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   return stats;
 }
 
-void Runner::Watch(Duration every, void (Runner::*look)()) {
-  generation_.scope().PostAfter("runner.watch", every, [this, every, look] {
-    (this->*look)();
+void Runner::Watch(Duration every, std::function<void()> look) {
+  generation_.scope().PostAfter("runner.watch", every, [this, every, look = std::move(look)] {
+    look();
     Watch(every, look);
   });
 }
 
-void Runner::CheckOperations() {
-  compute_->ExcuseWait();
-  const auto overdue = generation_.watch()->Look();
-  if (overdue) Fail(DeadlineExceeded(overdue->text), compute_->AwaitedPeer(overdue->kind));
-}
-
 void Runner::CheckProgress() {
   // The scheduler, where it is awaited, watches all peers.
-  if (moved_.Moved(link_stats()) || AwaitsScheduler(state_)) generation_.Progress();
-  const Duration idle = resources_.control->clock().Now() - generation_.last_progress();
+  Generation& pipeline = work_->generation();
+  const bool awaits_scheduler = AwaitsScheduler(state_) || undecided();
+  if (moved_.Moved(link_stats()) || awaits_scheduler) generation_.Progress();
+  const TimePoint moved = std::max(generation_.last_progress(), pipeline.last_progress());
+  const Duration idle = resources_.control->clock().Now() - moved;
   // Where an operation usually takes longer than that, no step stalls by it.
-  if (idle < std::max(config_.timeouts.step_stall, 2 * generation_.watch()->longest())) return;
+  if (idle < std::max(config_.timeouts.step_stall, 2 * pipeline.watch()->longest())) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
   Fail(DeadlineExceeded(StallText(idle, state_, step_, awaited)), peer);
@@ -573,13 +571,13 @@ void Runner::CheckProgress() {
 std::string Runner::Awaited(const PeerId** peer) const {
   *peer = nullptr;
   if (state_ == RunnerState::kOpening) {
-    return AwaitedAtLinkUp(previous_.get(), next_.get(), group_.get(), peer);
+    return AwaitedAtLinkUp(work_->previous(), work_->next(), group_.get(), peer);
   }
   const bool runs = state_ == RunnerState::kRunning;
-  if (runs && evaluation_->active()) return evaluation_->Awaited(peer);
+  if (runs && work_->evaluation().active()) return work_->evaluation().Awaited(peer);
   std::string awaited = runs && replica_->gate() == nullptr ? "" : replica_->Awaited(peer);
   if (!awaited.empty()) return awaited;
-  if (runs) return compute_->Awaited(peer);
+  if (runs) return work_->compute().Awaited(peer);
   return state_ == RunnerState::kReducing ? "this peer's model"
                                           : "this peer's optimizer or delta store";
 }

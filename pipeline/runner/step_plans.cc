@@ -22,7 +22,8 @@ Status CheckAmendment(const RunnerConfig& config, const StepPlan& before, const 
   const auto& had = before.micro_batches;
   const bool front = plan.micro_batches.size() >= had.size() &&
                      std::equal(had.begin(), had.end(), plan.micro_batches.begin(), Same);
-  if (front && plan.evaluation.empty() && before.evaluation.empty() &&
+  const bool follows = config.HasGap(config.pipeline) && plan.micro_batches.empty();
+  if ((front || follows) && plan.evaluation.empty() && before.evaluation.empty() &&
       plan.amendment > before.amendment && plan.amendment <= replica::kAmendmentsMax) {
     return Status::Ok();
   }

@@ -12,7 +12,8 @@
 
 namespace shoal::pipeline {
 
-// Invalid argument unless `plan` is the step of `before` with the same micro-batches in front.
+// Invalid argument unless `plan` is the step of `before` with the same micro-batches in front, or
+// with none where the pipeline has a gap.
 Status CheckAmendment(const RunnerConfig& config, const StepPlan& before, const StepPlan& plan);
 
 class StepPlans {

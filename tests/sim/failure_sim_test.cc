@@ -158,15 +158,16 @@ TEST(FailureSimTest, ADeadPeerAtAnyMomentIsReportedAndTheRunContinuesFromTheChec
     SimSwarm::Peer& victim = *swarm.peers()[swarm.random_() % swarm.peers().size()];
     swarm.world_.At(swarm.world_.Now() + std::chrono::milliseconds(1 + swarm.random_() % 300),
                     [&] { swarm.network_.Kill(victim.id_); });
-    EXPECT_FALSE(swarm.TrainTo(1000));
-    swarm.Run(std::chrono::seconds(1));
+    swarm.Begin(1000);
+    swarm.Run(std::chrono::seconds(2));
+    EXPECT_LT(swarm.losses_.size(), 1000u);
     for (const auto& peer : swarm.peers()) {
       const bool neighbour =
           peer->pipeline_ == victim.pipeline_
               ? peer->stage_ + 1 == victim.stage_ || victim.stage_ + 1 == peer->stage_
               : peer->stage_ == victim.stage_;
       if (!neighbour) continue;
-      EXPECT_EQ(peer->failure_.has_value(), peer->pipeline_ == victim.pipeline_);
+      EXPECT_FALSE(peer->failure_.has_value()) << "others may go on, and it with them";
       ASSERT_TRUE(peer->trouble().has_value());
       EXPECT_EQ(peer->trouble()->status.code(), StatusCode::kUnavailable);
       ASSERT_TRUE(peer->trouble()->peer.has_value());

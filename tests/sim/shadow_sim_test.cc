@@ -137,6 +137,50 @@ TEST_P(ShadowMethodSimTest, WhoIsLeftOfPipelinesWithGapsFollows) {
   }
 }
 
+// In the midst of a step a peer goes, and perhaps one of another pipeline. Who is left of theirs
+// follows from that step on, and then trains again.
+TEST_P(ShadowMethodSimTest, WhoIsLeftOfABrokenPipelineFollows) {
+  std::set<int> moments;
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    SimSwarm swarm(Options(seed, GetParam()));
+    ASSERT_TRUE(swarm.Open(0)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(3)) << Why(swarm);
+    std::mt19937 random(seed);
+    swarm.Begin(12);
+    swarm.Run(std::chrono::microseconds(random() % 200'000));
+    if (swarm.losses_.size() >= 12) continue;
+    SimSwarm::Places lost = {{seed % 2, 1}};
+    const SimSwarm::Reported at = swarm.Leave(lost);
+    moments.insert(at.synced > 0 ? 3 : at.ready == swarm.peers().size() ? 2 : at.ready > 0 ? 1 : 0);
+    if (seed % 3 == 0) {
+      swarm.Run(std::chrono::microseconds(random() % 30'000));
+      if (swarm.losses_.size() < 12) lost.emplace(seed / 2 % 2, 2);
+      if (swarm.losses_.size() < 12) swarm.Leave(lost);
+    }
+    ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+    for (const auto& peer : swarm.peers()) {
+      if (lost.contains({peer->stage_, peer->pipeline_})) continue;
+      EXPECT_EQ(swarm.SaveStage(peer->stage_, peer->pipeline_), swarm.SaveStage(peer->stage_, 0))
+          << "stage " << peer->stage_ << " of pipeline " << peer->pipeline_;
+    }
+    swarm.Close();
+    swarm.Run(std::chrono::seconds(5));
+    for (const auto& [stage, pipeline] : lost) {
+      Take(swarm.SaveStage(stage, 0), &swarm.at(stage, pipeline));
+    }
+    swarm.counted_.clear();
+    ASSERT_TRUE(swarm.Open(12)) << Why(swarm);
+    ASSERT_TRUE(swarm.TrainTo(20)) << Why(swarm);
+    swarm.Run(std::chrono::seconds(5));
+    ExpectEqualGroups(swarm);
+    EXPECT_TRUE(swarm.checksum_mismatches_.empty());
+  }
+  EXPECT_EQ(moments, (std::set<int>{0, 1, 2, 3}));
+}
+
 // Pipeline 1 lacks a stage. One that counts goes, or who is left of that one.
 TEST(ShadowSimTest, PipelinesLeaveBesideOneWithAGap) {
   for (unsigned seed = 1; seed <= 40; ++seed) {

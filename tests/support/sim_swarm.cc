@@ -223,7 +223,7 @@ void SimSwarm::ToAll(std::function<void(Peer*)> order) {
 bool SimSwarm::Open(std::uint64_t resume_step) {
   ++generation_;
   accounts_.clear();
-  gone_.clear();
+  lost_.clear();
   left_from_.clear();
   left_in_.clear();
   timings_.assign(options_.stages, {});
@@ -295,8 +295,8 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
     return plan;
   }
   plan.amendment = AmendmentOf(step);
-  plan.gone.assign(gone_.begin(), gone_.end());
-  const bool some = !shadows_.empty() || !gaps_.empty() || !gone_.empty();
+  for (const auto& [s, p] : lost_) plan.lost.push_back({p, s});
+  const bool some = !shadows_.empty() || !gaps_.empty() || !lost_.empty();
   if (some && !counted_.empty()) plan.counting = counted_;
   for (const std::uint32_t j : MicroBatchesOf(step, pipeline)) {
     MicroBatchPlan micro_batch;
@@ -351,23 +351,30 @@ void SimSwarm::Count(std::vector<std::uint32_t> pipelines) {
 }
 
 SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
-  gone_.insert(pipeline);
+  Places lost;
+  for (std::uint32_t stage = 0; stage < options_.stages; ++stage) lost.emplace(stage, pipeline);
+  for (const auto& gap : gaps_) lost.erase(gap);
+  return Leave(lost);
+}
+
+SimSwarm::Reported SimSwarm::Leave(const Places& lost) {
+  lost_.insert(lost.begin(), lost.end());
   if (counted_.empty() || (shadows_.empty() && gaps_.empty() && left_from_.empty())) {
     counted_.resize(options_.pipelines);
     std::iota(counted_.begin(), counted_.end(), 0);
   }
   if (left_from_.empty()) counted_before_ = counted_;
-  std::erase_if(counted_, [this](std::uint32_t p) { return gone_.contains(p); });
+  for (const auto& [stage, pipeline] : lost) std::erase(counted_, pipeline);
   const std::uint64_t step = losses_.size();
   for (std::uint64_t of = step; of < planned_; ++of) left_in_[of].push_back(counted_);
   left_from_[planned_] = counted_;
   for (auto& [of, account] : accounts_) {
-    std::erase_if(account.applied, [&](const Peer* peer) { return peer->pipeline_ == pipeline; });
+    std::erase_if(account.applied, [this](const Peer* peer) { return IsLost(*peer); });
   }
   const Reported reported{accounts_[step].ready.size(), accounts_[step].synced.size()};
   accounts_[step] = {};
   for (const auto& peer : peers_) {
-    if (peer->pipeline_ == pipeline) peer->runner_.reset();
+    if (IsLost(*peer)) peer->runner_.reset();
   }
   for (std::uint64_t of = step; of < planned_; ++of) {
     for (const auto& peer : peers_) {
@@ -384,11 +391,12 @@ SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
   return reported;
 }
 
+bool SimSwarm::IsLost(const Peer& peer) const {
+  return lost_.contains({peer.stage_, peer.pipeline_});
+}
+
 bool SimSwarm::All(const std::set<const Peer*>& peers) const {
-  const auto gaps =
-      std::ranges::count_if(gaps_, [this](const auto& gap) { return !gone_.contains(gap.second); });
-  return peers.size() + static_cast<std::size_t>(gaps) ==
-         peers_.size() - gone_.size() * options_.stages;
+  return peers.size() + gaps_.size() + lost_.size() == peers_.size();
 }
 
 bool SimSwarm::IsWhole(std::uint32_t pipeline) const {
@@ -465,7 +473,7 @@ bool SimSwarm::TrainTo(std::uint64_t steps) {
 }
 
 void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
-  if (gone_.contains(peer->pipeline_) || ready.amendment != AmendmentOf(ready.step)) return;
+  if (IsLost(*peer) || ready.amendment != AmendmentOf(ready.step)) return;
   StepAccount& account = accounts_[ready.step];
   account.loss += ready.loss_sum;
   if (options_.spot_check) reports_[{ready.step, peer->stage_, peer->pipeline_}] = ready;
@@ -500,7 +508,7 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
 
 void SimSwarm::OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendment,
                           double squared_norm) {
-  if (gone_.contains(peer->pipeline_) || amendment != AmendmentOf(step)) return;
+  if (IsLost(*peer) || amendment != AmendmentOf(step)) return;
   StepAccount& account = accounts_[step];
   const auto members = std::ranges::count_if(
       peers_, [&](const auto& other) { return other->stage_ == peer->stage_ && other->runner_; });
@@ -525,7 +533,7 @@ void SimSwarm::OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendmen
 
 void SimSwarm::OnApplied(Peer* peer, std::uint64_t step,
                          const std::vector<BoundaryChecksum>& places) {
-  if (gone_.contains(peer->pipeline_)) return;
+  if (IsLost(*peer)) return;
   StepAccount& account = accounts_[step];
   for (const BoundaryChecksum& boundary_end : SharedChecksums(places)) {
     const auto [found, first] =

@@ -54,8 +54,12 @@ class SimSwarm {
   struct Reported {
     std::size_t ready = 0, synced = 0;
   };
-  // The peers of a pipeline are gone at once; a little later the others are told to go on with the
-  // step, and with what was dealt out of it and the next ones to that pipeline.
+  // These peers (stage, pipeline) are gone at once; a little later the others are told to go on
+  // with the step, and with what was dealt out of it and the next ones to their pipelines. Who is
+  // left of these follows.
+  using Places = std::set<std::pair<std::uint32_t, std::uint32_t>>;
+  Reported Leave(const Places& lost);
+  // All peers of a pipeline.
   Reported Leave(std::uint32_t pipeline);
   // These pipelines count from the next step on that is not planned yet.
   void Count(std::vector<std::uint32_t> pipelines);
@@ -106,7 +110,7 @@ class SimSwarm {
   std::vector<std::uint32_t> shadows_;
   // Stage and pipeline of peers that the next generation is without; the others of their pipelines
   // only follow. As above, only pipelines that count have micro-batches.
-  std::set<std::pair<std::uint32_t, std::uint32_t>> gaps_;
+  Places gaps_;
 
  private:
   friend class Peer;
@@ -119,6 +123,7 @@ class SimSwarm {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint64_t> places;  // pipeline, boundary
   };
   bool All(const std::set<const Peer*>& peers) const;
+  bool IsLost(const Peer& peer) const;
   bool IsGap(std::uint32_t stage, std::uint32_t pipeline) const {
     return gaps_.contains({stage, pipeline});
   }
@@ -143,7 +148,7 @@ class SimSwarm {
   std::map<std::uint64_t, StepAccount> accounts_;
   std::uint64_t planned_ = 0, wanted_ = 0, applied_ = 0;
   bool held_ = false;
-  std::set<std::uint32_t> gone_;  // pipelines
+  Places lost_;
   // Who counts from a step on, once somebody left; and by step who was left, each time.
   std::vector<std::uint32_t> counted_before_;  // before that
   std::map<std::uint64_t, std::vector<std::uint32_t>> left_from_;
