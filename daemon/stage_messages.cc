@@ -145,8 +145,8 @@ pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::
     }
   }
   step.amendment = plan.amendment();
-  for (const control::v1::Place& place : plan.lost()) {
-    step.lost.push_back({place.pipeline(), place.stage()});
+  for (const control::v1::Position& at : plan.lost()) {
+    step.lost.push_back({at.pipeline(), at.stage()});
   }
   if (plan.lines_size() == 0) return step;
   const auto line = [&](std::uint32_t pipeline, std::uint32_t stage) -> replica::LineRate {

@@ -412,11 +412,15 @@ void ChurnSimulation::BeginPlan(const control::v1::Plan& plan) {
   TellPlaced();
 }
 
-// Machines of pipelines that are out of the plan.
+// Who is left of their pipelines follows.
 void ChurnSimulation::Leave(const control::v1::StepPlan& plan) {
-  if (plan.gone().empty()) return;
-  std::erase_if(places_, [&](const auto& place) {
-    return std::ranges::count(plan.gone(), static_cast<std::uint32_t>(place.second.pipeline)) > 0;
+  if (plan.lost().empty()) return;
+  std::erase_if(places_, [&](const auto& entry) {
+    const auto pipeline = static_cast<std::uint32_t>(entry.second.pipeline);
+    const auto stage = static_cast<std::uint32_t>(entry.second.stage);
+    return std::ranges::any_of(plan.lost(), [&](const control::v1::Position& at) {
+      return at.pipeline() == pipeline && at.stage() == stage;
+    });
   });
   TellPlaced();
   for (const auto& [number, place] : places_) {

@@ -75,7 +75,7 @@ struct LinkTargets {
 };
 
 // Of a peer, in a plan.
-struct Place {
+struct Position {
   std::uint32_t pipeline = 0, stage = 0;
 };
 
@@ -99,7 +99,7 @@ struct StepPlan {
   // How often the step was dealt out again, because peers have left the generation; and where these
   // were.
   std::uint32_t amendment = 0;
-  std::vector<Place> lost = {};
+  std::vector<Position> lost = {};
 };
 
 struct StepReady {

@@ -128,12 +128,12 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
 }
 
 Status CheckLost(const RunnerConfig& config, const StepPlan& plan) {
-  for (const Place& place : plan.lost) {
-    const bool own = place.pipeline == config.pipeline && place.stage == config.stage;
-    if (place.pipeline < config.pipelines && place.stage < config.stages && !own) continue;
+  for (const Position& at : plan.lost) {
+    const bool own = at.pipeline == config.pipeline && at.stage == config.stage;
+    if (at.pipeline < config.pipelines && at.stage < config.stages && !own) continue;
     return InvalidArgument("the plan of step " + std::to_string(plan.step) + " says that stage " +
-                           std::to_string(place.stage) + " of pipeline " +
-                           std::to_string(place.pipeline) + " has left, which " +
+                           std::to_string(at.stage) + " of pipeline " +
+                           std::to_string(at.pipeline) + " has left, which " +
                            (own ? "is this peer" : "does not exist"));
   }
   return Status::Ok();

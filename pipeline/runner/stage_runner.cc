@@ -109,7 +109,7 @@ class Runner final : public StageRunner {
   void MaybeUp();
   void MaybeStartStep();
   void OnAmendedPlan(StepPlan plan);
-  bool OnLost(const std::vector<Place>& lost);
+  bool OnLost(const std::vector<Position>& lost);
   void ExtendStep(StepPlan plan, bool begins_to_follow);
   void StartStep();
   bool OnPeerLost(const Status& status, const PeerId& peer);
@@ -368,13 +368,13 @@ void Runner::OnAmendedPlan(StepPlan plan) {
 }
 
 // True: this peer's pipeline has a gap from now on, and had none before.
-bool Runner::OnLost(const std::vector<Place>& lost) {
+bool Runner::OnLost(const std::vector<Position>& lost) {
   const bool followed = follows();
   std::vector<std::uint32_t> of_group;
-  for (const Place& place : lost) {
-    if (!config_.HasGap(place.pipeline)) config_.with_gaps.push_back(place.pipeline);
-    if (group_) group_->Leave(place.pipeline, place.stage);
-    if (place.stage == config_.stage) of_group.push_back(place.pipeline);
+  for (const Position& at : lost) {
+    if (!config_.HasGap(at.pipeline)) config_.with_gaps.push_back(at.pipeline);
+    if (group_) group_->Leave(at.pipeline, at.stage);
+    if (at.stage == config_.stage) of_group.push_back(at.pipeline);
   }
   if (transfer_) transfer_->Leave(of_group);
   if (followed || !follows()) return false;

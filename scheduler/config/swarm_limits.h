@@ -45,6 +45,8 @@ inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
 inline constexpr Duration kLostTogether = std::chrono::milliseconds(500);
 // Of a step, done by those who are left: more than a new generation costs them.
 inline constexpr Duration kWorthKeeping = std::chrono::seconds(2);
+// What a plan in place costs those who train, about.
+inline constexpr double kPlanInPlaceSeconds = 3;
 // For a peer to be lost of which others only say that their link to it broke.
 inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
 // Members of a stage: with fewer than that one comes in that makes no pipeline whole, and those who

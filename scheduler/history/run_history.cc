@@ -1,5 +1,6 @@
 #include "scheduler/history/run_history.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -86,7 +87,6 @@ Status RunHistory::On(const PlanMade& event) {
     if (hosts_[i] != PeerId{}) last_homes_[hosts_[i]] = homes_.of[i / stages];
   }
   counting_ = {event.resume_step, {}};
-  left_.clear();
   if (event.resume_step < step_) ++set_back_;
   step_ = event.resume_step;
   losses_.resize(step_);
@@ -108,14 +108,27 @@ Status RunHistory::On(const PipelinesCount& event) {
   if (event.pipelines.empty() || (!hosts_.empty() && event.pipelines.back() >= hosts_.size())) {
     return DataLoss("pipelines count that the plan does not have");
   }
-  counting_ = event;
-  if (event.dealt_until == 0) return Status::Ok();
-  left_.insert(event.gone.begin(), event.gone.end());
   const std::size_t stages = sample_order_ ? sample_order_->stages : 0;
-  for (std::uint32_t p = 0; event.gone.empty() && stages > 0 && p < hosts_.size() / stages; ++p) {
-    if (!std::ranges::binary_search(event.pipelines, p)) left_.insert(p);
+  for (const auto& [pipeline, stage] : event.lost) {
+    if (stage < stages && (hosts_.empty() || pipeline < hosts_.size() / stages)) continue;
+    return DataLoss("somebody left a position that the plan does not have");
   }
+  counting_ = event;
+  if (event.dealt_until > 0 && !hosts_.empty() && stages > 0) Leave(event);
   return Status::Ok();
+}
+
+// Where an older log does not say who, the pipelines that do not count.
+void RunHistory::Leave(const PipelinesCount& event) {
+  const std::size_t stages = sample_order_->stages;
+  for (const auto& [pipeline, stage] : event.lost) {
+    hosts_[std::size_t{pipeline} * stages + stage] = PeerId{};
+  }
+  for (std::uint32_t p = 0; event.lost.empty() && p < hosts_.size() / stages; ++p) {
+    const bool left = event.gone.empty() ? !std::ranges::binary_search(event.pipelines, p)
+                                         : std::ranges::binary_search(event.gone, p);
+    if (left) std::fill_n(hosts_.begin() + static_cast<std::ptrdiff_t>(p * stages), stages, PeerId{});
+  }
 }
 
 Status RunHistory::On(const LossesKnown& event) {
@@ -170,7 +183,6 @@ Status RunHistory::On(const RunRestored& event) {
   hosts_.clear();
   homes_ = {};
   counting_ = {step_, {}};
-  left_.clear();
   return Status::Ok();
 }
 

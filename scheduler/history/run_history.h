@@ -48,7 +48,7 @@ class RunHistory {
   bool started() const { return started_; }
   bool held() const { return held_; }  // paused until somebody orders to resume
   std::uint64_t generation() const { return generation_; }
-  // Of its plan, by pipeline, then stage; empty: not known.
+  // Of its plan, by pipeline, then stage, zeros where nobody is any more; empty: not known.
   const std::vector<PeerId>& hosts() const { return hosts_; }
   const Homes& homes() const { return homes_; }  // of its pipelines
   // In the newest plan that they were in.
@@ -56,9 +56,6 @@ class RunHistory {
   // The pipelines of that plan that count, and from which step on; none named: all of them, from
   // the plan's own step on.
   const PipelinesCount& counting() const { return counting_; }
-  // Pipelines that have left the plan; where an older log does not say which, those that do not
-  // count.
-  const std::set<std::uint32_t>& left() const { return left_; }
   // The newest generation has ended.
   bool ended() const { return ended_; }
   std::uint64_t step() const { return step_; }  // steps applied in the newest history
@@ -98,6 +95,7 @@ class RunHistory {
   static Status On(const MemberPardoned&) { return Status::Ok(); }
   Status On(const PlanMade& event);
   Status On(const PipelinesCount& event);
+  void Leave(const PipelinesCount& event);
   Status On(const LossesKnown& event);
   Status On(const HeldOutMeasured& event);
   Status On(const StepSkipped& event);
@@ -115,7 +113,6 @@ class RunHistory {
   Homes homes_;
   std::map<PeerId, std::uint32_t> last_homes_;
   PipelinesCount counting_;
-  std::set<std::uint32_t> left_;
   std::uint64_t step_ = 0;
   std::uint64_t trained_ = 0, set_back_ = 0;
   std::vector<double> losses_;

@@ -71,6 +71,7 @@ Json ToJson(const PipelinesCount& e) {
   Json json = {{"type", "counting"}, {"step", e.step}, {"pipelines", e.pipelines}};
   if (e.dealt_until > 0) json["dealt_until"] = e.dealt_until;
   if (!e.cause.empty()) json["cause"] = e.cause;
+  if (!e.lost.empty()) json["lost"] = e.lost;
   if (!e.gone.empty()) json["gone"] = e.gone;
   return json;
 }
@@ -209,10 +210,27 @@ Result<std::vector<std::uint32_t>> PipelinesFrom(const Json& json, const std::st
   return pipelines;
 }
 
+Result<std::vector<Position>> PositionsFrom(const Json& json) {
+  std::vector<Position> positions;
+  for (const Json& entry : json) {
+    if (entry.size() != 2) return DataLoss("a position in a plan is no pipeline and stage");
+    const Position position(WholeNumber<std::uint32_t>(entry.at(0)),
+                            WholeNumber<std::uint32_t>(entry.at(1)));
+    if (!positions.empty() && position <= positions.back()) {
+      return DataLoss("positions that nobody has are not in ascending order");
+    }
+    positions.push_back(position);
+  }
+  return positions;
+}
+
 Result<StoredEvent> CountingFrom(const Json& json) {
   PipelinesCount count;
   count.step = WholeNumber<std::uint64_t>(json.at("step"));
   SHOAL_ASSIGN_OR_RETURN(count.pipelines, PipelinesFrom(json.at("pipelines"), "count"));
+  if (json.contains("lost")) {
+    SHOAL_ASSIGN_OR_RETURN(count.lost, PositionsFrom(json.at("lost")));
+  }
   if (json.contains("gone")) {
     SHOAL_ASSIGN_OR_RETURN(count.gone, PipelinesFrom(json.at("gone"), "are gone"));
   }

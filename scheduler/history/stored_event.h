@@ -17,6 +17,7 @@
 #include "net/identity/join_ticket.h"
 #include "proto/control.pb.h"
 #include "scheduler/plan/dealing.h"
+#include "scheduler/plan/placement.h"
 
 namespace shoal::scheduler {
 
@@ -72,7 +73,10 @@ struct PipelinesCount {
   // them. 0: none is.
   std::uint64_t dealt_until = 0;
   std::string cause = {};  // for people: why some are not left; empty: more count than before
-  // Those that are out of the plan now, ascending; only with the former, and in no older log.
+  // Positions (pipeline, stage) that nobody has any more, ascending; only with the former, and in no
+  // older log.
+  std::vector<Position> lost = {};
+  // Pipelines that are out of the plan as a whole; older logs alone.
   std::vector<std::uint32_t> gone = {};
 
   // Where they begin to count for nothing but themselves.

@@ -6,11 +6,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/ids.h"
 
 namespace shoal::scheduler {
+
+// In a plan: pipeline and stage.
+using Position = std::pair<std::uint32_t, std::uint32_t>;
 
 struct PlacementPeer {
   PeerId peer;

@@ -20,11 +20,9 @@ bool Agree(double a, double b) {
 
 }  // namespace
 
-void StepAccount::Reset(std::uint32_t pipelines, std::set<Place> gaps) {
+void StepAccount::Reset(std::uint32_t pipelines, std::set<Position> gaps) {
   pipelines_ = pipelines;
   gaps_ = std::move(gaps);
-  left_.resize(pipelines);
-  std::iota(left_.begin(), left_.end(), 0u);
   entries_.assign(std::size_t{stages_} * pipelines, Entry{});
 }
 
@@ -40,16 +38,23 @@ const StepAccount::Entry& StepAccount::At(std::uint32_t pipeline, std::uint32_t 
 void StepAccount::Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged,
                         TimePoint now) {
   step_ = step;
-  judged_ = judged.empty() ? left_ : judged;
+  Judge(judged);
   began_ = last_ready_ = last_synced_ = now;
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }
 
-void StepAccount::GoOnWithout(std::uint32_t pipeline) {
-  std::erase(left_, pipeline);
-  std::erase(judged_, pipeline);
-  std::erase_if(gaps_, [pipeline](const Place& gap) { return gap.first == pipeline; });
+void StepAccount::Judge(const std::vector<std::uint32_t>& judged) {
+  judged_ = judged;
+  if (!judged.empty()) return;
+  judged_.resize(pipelines_);
+  std::iota(judged_.begin(), judged_.end(), 0u);
+}
+
+void StepAccount::GoOnWithout(const std::set<Position>& lost,
+                              const std::vector<std::uint32_t>& judged) {
+  gaps_.insert(lost.begin(), lost.end());
+  Judge(judged);
   ready_ = synced_ = 0;
   std::fill(entries_.begin(), entries_.end(), Entry{});
 }

@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "proto/control.pb.h"
+#include "scheduler/plan/placement.h"
 
 namespace shoal::scheduler {
 
@@ -22,14 +23,13 @@ class StepAccount {
     Reset(pipelines);
   }
 
-  using Place = std::pair<std::uint32_t, std::uint32_t>;  // pipeline, stage
-
   // A plan of so many pipelines begins, which has nobody at `gaps`.
-  void Reset(std::uint32_t pipelines, std::set<Place> gaps = {});
+  void Reset(std::uint32_t pipelines, std::set<Position> gaps = {});
   // `judged`: pipelines whose norms are compared, in order; empty: all.
   void Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged, TimePoint now);
-  // A pipeline has left the plan: the others report the step in progress once more.
-  void GoOnWithout(std::uint32_t pipeline);
+  // Their members have left the plan: the others report the step in progress once more. `judged` as
+  // above.
+  void GoOnWithout(const std::set<Position>& lost, const std::vector<std::uint32_t>& judged);
   std::uint64_t step() const { return step_; }
 
   // Takes a report of the member at (pipeline, stage); a second one of the same step is ignored
@@ -88,7 +88,8 @@ class StepAccount {
   };
   Entry& At(std::uint32_t pipeline, std::uint32_t stage);
   const Entry& At(std::uint32_t pipeline, std::uint32_t stage) const;
-  std::size_t Reports() const { return left_.size() * stages_ - gaps_.size(); }
+  std::size_t Reports() const { return entries_.size() - gaps_.size(); }
+  void Judge(const std::vector<std::uint32_t>& judged);
 
   const std::uint32_t stages_;
   std::uint32_t pipelines_ = 0;
@@ -96,9 +97,8 @@ class StepAccount {
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;
   std::vector<Entry> entries_;  // by pipeline, then stage
-  // Pipelines that have not left, and those of them that are judged, in order.
-  std::vector<std::uint32_t> left_, judged_;
-  std::set<Place> gaps_;  // of these
+  std::vector<std::uint32_t> judged_;  // pipelines, in order
+  std::set<Position> gaps_;
 };
 
 }  // namespace shoal::scheduler

@@ -1,22 +1,20 @@
 #include "scheduler/swarm/broken_pipelines.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "common/log.h"
 #include "scheduler/config/swarm_limits.h"
 #include "scheduler/plan/regroup.h"
-#include "scheduler/swarm/plan_messages.h"
 
 namespace shoal::scheduler {
 
-BrokenPipelines::BrokenPipelines(const RunConfig& config, const ArtefactMap& initial,
-                                 const RunHistory& history, Members* members, SwarmPlan* plan,
-                                 Lifecycle* lifecycle, TrainingSteps* steps, Reaction* reaction)
+BrokenPipelines::BrokenPipelines(const RunConfig& config, const RunHistory& history,
+                                 Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
+                                 TrainingSteps* steps, Reaction* reaction)
     : config_(config),
-      initial_(initial),
       history_(history),
       members_(*members),
       plan_(*plan),
@@ -24,32 +22,36 @@ BrokenPipelines::BrokenPipelines(const RunConfig& config, const ArtefactMap& ini
       steps_(*steps),
       reaction_(*reaction) {}
 
-std::set<std::uint32_t> BrokenPipelines::BrokenWith(const PeerId& peer) const {
-  std::set<std::uint32_t> broken = broken_;
-  broken.insert(given_up_.begin(), given_up_.end());
-  const Member* const member = members_.Find(peer);
-  if (member != nullptr && member->placed()) {
-    broken.insert(static_cast<std::uint32_t>(member->pipeline));
+std::set<Position> BrokenPipelines::PositionsOf(const std::set<PeerId>& peers) const {
+  std::set<Position> positions;
+  for (const std::set<PeerId>* const of : {&peers, &given_up_}) {
+    for (const PeerId& peer : *of) {
+      if (const auto position = plan_.PositionOf(peer)) positions.insert(*position);
+    }
   }
-  return broken;
+  return positions;
 }
 
-bool BrokenPipelines::CannotGoOn(const PeerId& peer) {
-  const Member* const member = members_.Find(peer);
-  if (member == nullptr || !member->placed()) return false;
-  given_up_.insert(static_cast<std::uint32_t>(member->pipeline));
-  return !broken_.empty();
+bool BrokenPipelines::MayGoOnWithout(const std::set<Position>& lost) const {
+  std::set<std::uint32_t> pipelines;
+  for (const auto& [pipeline, stage] : lost) pipelines.insert(pipeline);
+  return !lost.empty() && steps_.MayGoOnWithout(pipelines);
 }
 
 bool BrokenPipelines::MayGoOnWithout(const PeerId& peer) const {
-  const std::set<std::uint32_t> broken = BrokenWith(peer);
-  return !broken.empty() && steps_.MayGoOnWithout(broken);
+  std::set<PeerId> lost = lost_;
+  lost.insert(peer);
+  return plan_.PositionOf(peer).has_value() && MayGoOnWithout(PositionsOf(lost));
+}
+
+bool BrokenPipelines::CannotGoOn(const PeerId& peer) {
+  if (!plan_.PositionOf(peer)) return false;
+  given_up_.insert(peer);
+  return !lost_.empty();
 }
 
 bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
   if (!MayGoOnWithout(peer)) return false;
-  if (broken_.empty()) lost_.clear();
-  broken_ = BrokenWith(peer);
   lost_.insert(peer);
   last_ = peer;
   cause_ = cause;
@@ -58,98 +60,45 @@ bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
 }
 
 void BrokenPipelines::Look() {
-  if (broken_.empty() || reaction_.now() - since_ < kLostTogether) return;
-  broken_.insert(given_up_.begin(), given_up_.end());
-  // A new plan keeps the state of who is left of the broken ones, who may go to the places of
-  // others. But where faults come more often than steps end, a step that began anew each time
-  // would never end.
-  const bool again = begins_anew_ == history_.step();
-  const bool regroups = AwaitsAPipeline() || OthersMakeAPipeline() || HasCopiesToKeep();
-  if (steps_.MayGoOnWithout(broken_) && (again || !regroups)) return LeaveOut();
-  broken_.clear();
+  if (lost_.empty() || reaction_.now() - since_ < kLostTogether) return;
+  const std::set<Position> lost = PositionsOf(std::exchange(lost_, {}));
+  if (MayGoOnWithout(lost) && !EndsSoonerAnew(lost)) return LeaveOut(lost);
   const std::string cause = cause_;
   lifecycle_.EndForLost(last_, cause);
 }
 
-// Whether a pipeline without a gap counts as soon as its peers have got their stages.
-bool BrokenPipelines::AwaitsAPipeline() const {
-  return std::ranges::any_of(plan_.shadows(), [&](const PeerId& shadow) {
-    const Member* const member = members_.Find(shadow);
-    return member != nullptr && member->placed() &&
-           !plan_.HasGap(static_cast<std::uint32_t>(member->pipeline));
-  });
-}
-
-// Whether a plan in place had more pipelines than are left.
-bool BrokenPipelines::OthersMakeAPipeline() const {
+bool BrokenPipelines::EndsSoonerAnew(const std::set<Position>& lost) const {
   std::vector<BoundPeer> peers;
-  std::size_t left = 0;
-  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
-    bool whole = true;
-    for (std::uint32_t s = 0; s < config_.stages; ++s) {
-      const Member* const member = plan_.At(p, s);
-      const bool here = member != nullptr && member->candidate() && !lost_.contains(member->peer);
-      whole = whole && here;
-      if (!here) continue;
-      peers.push_back({member->peer, s, p, !plan_.IsShadow(member->peer), member->joined});
-    }
-    left += whole ? 1 : 0;
+  std::set<std::uint32_t> broken;
+  for (const auto& [pipeline, stage] : lost) broken.insert(pipeline);
+  for (const Member* const host : plan_.Hosts()) {
+    const Position at(host->pipeline, host->stage);
+    if (!host->candidate() || plan_.IsShadow(host->peer) || lost.contains(at)) continue;
+    peers.push_back({host->peer, at.second, at.first, true, host->joined});
   }
-  const auto regrouped = Regroup(peers, config_.stages, config_.pipelines);
-  return regrouped && regrouped->Whole() > left;
+  const auto plan = Regroup(peers, config_.stages, config_.pipelines);
+  const auto left = std::ranges::count_if(
+      plan_.Counting(), [&](std::uint32_t pipeline) { return !broken.contains(pipeline); });
+  return plan && steps_.EndsSoonerAnew(static_cast<std::size_t>(left), plan->Counting().size());
 }
 
-// Whether somebody who is left of the broken pipelines is one of few who hold its stage, and would
-// fetch it again for longer than the others were at work on the step. Where nobody knows how fast
-// these can send, that is taken to be quick.
-bool BrokenPipelines::HasCopiesToKeep() const {
-  struct Others {
-    std::size_t count = 0;
-    double upload_bps = 0;
-  };
-  std::vector<Others> others(config_.stages);
-  std::set<std::uint32_t> left;  // stages
-  for (const Member* const member : plan_.Hosts()) {
-    if (!member->candidate() || lost_.contains(member->peer) || plan_.IsShadow(member->peer)) {
-      continue;
-    }
-    const auto stage = static_cast<std::uint32_t>(member->stage);
-    if (broken_.contains(static_cast<std::uint32_t>(member->pipeline))) {
-      left.insert(stage);
-    } else {
-      ++others[stage].count;
-      others[stage].upload_bps += static_cast<double>(member->line.upload_bps);
-    }
-  }
-  const double at_work_s = std::chrono::duration<double>(steps_.spent()).count();
-  return std::ranges::any_of(left, [&](std::uint32_t stage) {
-    const double bits =
-        8 * static_cast<double>(StateBytes(config_, stage, history_.checkpoint().files, initial_));
-    return others[stage].count < kCopiesWanted && bits > at_work_s * others[stage].upload_bps &&
-           others[stage].upload_bps > 0;
-  });
-}
-
-void BrokenPipelines::LeaveOut() {
-  const std::set<std::uint32_t> broken = std::exchange(broken_, {});
+void BrokenPipelines::LeaveOut(const std::set<Position>& lost) {
   given_up_.clear();  // they are among them, and leave once
   SHOAL_LOG(kInfo, "scheduler", "pipelines.left_out", {"step", history_.step()},
-            {"pipelines", broken.size()}, {"cause", cause_});
+            {"peers", lost.size()}, {"cause", cause_});
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(cause_);
-  for (const std::uint32_t pipeline : broken) {
-    for (std::uint32_t s = 0; s < config_.stages; ++s) {
-      Member* const member = plan_.At(pipeline, s);
-      if (member == nullptr) continue;
+  for (const Position& position : lost) {
+    if (Member* const member = plan_.At(position.first, position.second)) {
       member->held.Clear();
       member->follows = false;
       if (member->connected) reaction_.Send(*member, message);
     }
-    plan_.LeaveOut(pipeline);
+    plan_.Lose(position);
   }
   lifecycle_.SetCause(cause_);
-  steps_.GoOnWithout(broken, cause_);
+  steps_.GoOnWithout(lost, cause_);
 }
 
 }  // namespace shoal::scheduler

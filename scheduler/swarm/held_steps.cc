@@ -282,36 +282,25 @@ void HeldSteps::BeginGeneration(bool in_place) {
 
 // ---- after a restart of the scheduler
 
-// Whom the newest plan gives a position, but for pipelines that have left it.
+// Whom the newest plan gives a position.
 std::size_t HeldSteps::PlacesLeft() const {
-  const std::vector<PeerId>& hosts = history_.hosts();
-  std::size_t places = 0;
-  for (std::size_t place = 0; place < hosts.size(); ++place) {
-    const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
-    places += hosts[place] != PeerId{} && !history_.left().contains(pipeline) ? 1 : 0;
-  }
-  return places;
+  return static_cast<std::size_t>(
+      std::ranges::count_if(history_.hosts(), [](const PeerId& host) { return host != PeerId{}; }));
 }
 
 // Whether somebody is not back who may hold steps that no checkpoint has.
 bool HeldSteps::AwaitsHosts() const {
-  const std::vector<PeerId>& hosts = history_.hosts();
-  for (std::size_t place = 0; place < hosts.size(); ++place) {
-    if (hosts[place] == PeerId{}) continue;  // a gap
-    const auto pipeline = static_cast<std::uint32_t>(place / config_.stages);
-    const Member* const member = members_.Find(hosts[place]);
-    if (!history_.left().contains(pipeline) && (member == nullptr || !member->connected))
-      return true;
-  }
-  return false;
+  return std::ranges::any_of(history_.hosts(), [this](const PeerId& host) {
+    const Member* const member = members_.Find(host);
+    return host != PeerId{} && (member == nullptr || !member->connected);
+  });
 }
 
-// Whether a peer that came back holds so many steps, or all but their last Apply. One whose
-// pipeline has left may have agreed on that step with others, before it was dealt out again.
+// Whether a peer that came back holds so many steps, or all but their last Apply. One that has left
+// the plan may have agreed on that step with others, before it was dealt out again.
 bool HeldSteps::Counts(const Member& member, std::uint64_t step) const {
   const control::v1::Held& held = member.held;
   if (held.stage() >= config_.stages) return false;
-  if (history_.left().contains(held.pipeline())) return false;
   const std::size_t place = std::size_t{held.pipeline()} * config_.stages + held.stage();
   const std::vector<PeerId>& hosts = history_.hosts();  // nobody else is believed
   return place < hosts.size() && hosts[place] == member.peer && member.connected &&
@@ -392,8 +381,7 @@ void HeldSteps::Adopt(std::uint64_t step) {
 std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   const std::vector<PeerId>& hosts = history_.hosts();
   const PipelinesCount& counting = history_.counting();
-  if (hosts.empty() || !history_.left().empty() || history_.held() || history_.ended() ||
-      !MayGoOn(config_)) {
+  if (hosts.empty() || history_.held() || history_.ended() || !MayGoOn(config_)) {
     return std::nullopt;
   }
   const std::size_t pipelines = hosts.size() / config_.stages;
@@ -410,7 +398,7 @@ std::optional<HeldSteps::InProgress> HeldSteps::AllAtWork() const {
   InProgress at{first->held.step(), first->held.planned()};
   // One that was to be skipped nobody has heard of: a new generation may make it well.
   const bool skips = !history_.skipped().empty() && history_.skipped().back() >= at.step;
-  if (skips || at.step < std::max(history_.step(), counting.step) || at.step >= config_.steps ||
+  if (skips || at.step < std::max(history_.step(), counting.anew()) || at.step >= config_.steps ||
       at.planned < at.step || at.planned > at.step + kStepPlansAhead) {
     return std::nullopt;
   }

@@ -98,13 +98,14 @@ void Newcomers::AskToPrepare() {
   }
 }
 
-// What those who are ready would change: a whole pipeline more, or copies of stages. The latter
-// wait for a while for those who get ready: each change costs the others a moment.
+// What those who are ready, and those who follow, would change: a whole pipeline more, or copies of
+// stages. The latter wait for a while for those who get ready: each change costs the others a
+// moment.
 Newcomers::Change Newcomers::NextChange() const {
   std::vector<BoundPeer> peers = Ready();
-  bool fresh = false, waits = false;
-  for (const BoundPeer& peer : peers) fresh = fresh || !plan_.IsShadow(peer.peer);
-  if (!fresh || plan_.whole() >= config_.pipelines) return Change::kNone;
+  bool waits = false;
+  const bool follows = plan_.whole() < plan_.pipelines();
+  if ((peers.empty() && !follows) || plan_.whole() >= config_.pipelines) return Change::kNone;
   for (const auto& [peer, member] : members_.all()) {
     if (!member.candidate()) continue;
     const Member::Preparation& preparation = member.preparation;
@@ -117,13 +118,15 @@ Newcomers::Change Newcomers::NextChange() const {
   }
   const auto plan = Regroup(peers, config_.stages, config_.pipelines);
   if (!plan) return Change::kNone;
+  if (plan->Whole() > plan_.whole() || plan->Counting().size() > plan_.Counting().size()) {
+    return Change::kPipeline;
+  }
   const auto placed = [&](const BoundPeer& peer) {
     return !peer.pipeline && std::ranges::any_of(plan->positions, [&](const auto& pipeline) {
       return std::ranges::count(pipeline, peer.peer) > 0;
     });
   };
   if (std::ranges::none_of(peers, placed)) return Change::kNone;
-  if (plan->Whole() > plan_.whole()) return Change::kPipeline;
   return waits ? Change::kNone : Change::kCopies;
 }
 

@@ -144,6 +144,15 @@ void SpotChecks::OnChecked(const Member& member, const control::v1::SpotChecked&
   JudgeComplete();
 }
 
+// Their pipelines tell nothing of the micro-batches that they had.
+void SpotChecks::GoOnWithout(const std::set<Position>& lost) {
+  counts_.missed += std::erase_if(pending_, [&](const Pending& check) {
+    return check.step >= history_.step() && std::ranges::any_of(lost, [&](const Position& at) {
+             return at.first == check.pipeline;
+           });
+  });
+}
+
 void SpotChecks::JudgeComplete() {
   const auto complete = [](const Pending& check) {
     return check.claim && std::ranges::all_of(

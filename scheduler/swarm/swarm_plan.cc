@@ -63,7 +63,6 @@ void SwarmPlan::Ended(TimePoint now) {
 void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   positions_ = std::move(positions);
   shadows_ = std::move(shadows);
-  left_out_.clear();
   gaps_.clear();
   for (std::uint32_t p = 0; p < pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
@@ -77,9 +76,19 @@ void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
   ready_.clear();
 }
 
-void SwarmPlan::LeaveOut(std::uint32_t pipeline) {
-  for (PeerId& peer : positions_[pipeline]) shadows_.erase(std::exchange(peer, PeerId{}));
-  left_out_.insert(pipeline);
+std::optional<Position> SwarmPlan::PositionOf(const PeerId& peer) const {
+  for (std::uint32_t p = 0; p < pipelines(); ++p) {
+    for (std::uint32_t s = 0; s < config_.stages; ++s) {
+      if (positions_[p][s] == peer) return Position(p, s);
+    }
+  }
+  return std::nullopt;
+}
+
+void SwarmPlan::Lose(const Position& position) {
+  const auto [pipeline, stage] = position;
+  shadows_.erase(std::exchange(positions_[pipeline][stage], PeerId{}));
+  gaps_.insert(position);
   members_.SetPositions(positions_);
 }
 
@@ -92,9 +101,9 @@ std::size_t SwarmPlan::placed() const {
 }
 
 std::uint32_t SwarmPlan::whole() const {
-  std::set<std::uint32_t> others = left_out_;
-  for (const auto& [pipeline, stage] : gaps_) others.insert(pipeline);
-  return pipelines() - static_cast<std::uint32_t>(others.size());
+  std::set<std::uint32_t> with_gaps;
+  for (const auto& [pipeline, stage] : gaps_) with_gaps.insert(pipeline);
+  return pipelines() - static_cast<std::uint32_t>(with_gaps.size());
 }
 
 bool SwarmPlan::HasGap(std::uint32_t pipeline) const {
@@ -108,9 +117,7 @@ std::size_t SwarmPlan::InStep(std::uint32_t stage) const {
 }
 
 std::vector<std::uint32_t> SwarmPlan::Counting() const {
-  std::vector<std::uint32_t> counting = Regrouped{positions_, shadows_}.Counting();
-  std::erase_if(counting, [&](std::uint32_t pipeline) { return left_out_.contains(pipeline); });
-  return counting;
+  return Regrouped{positions_, shadows_}.Counting();
 }
 
 Member* SwarmPlan::At(std::uint32_t pipeline, std::uint32_t stage) {

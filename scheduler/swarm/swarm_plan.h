@@ -34,10 +34,10 @@ class SwarmPlan {
   // Pipelines of the newest plan, and the positions in it that somebody has.
   std::uint32_t pipelines() const { return static_cast<std::uint32_t>(positions_.size()); }
   std::size_t placed() const;
-  // Pipelines of it that have no gap (regroup.h) and have not left.
+  // Pipelines of it that have no gap (regroup.h).
   std::uint32_t whole() const;
-  // Pipeline and stage of the positions that the plan gives nobody.
-  const std::set<std::pair<std::uint32_t, std::uint32_t>>& gaps() const { return gaps_; }
+  // Pipeline and stage of the positions that nobody has.
+  const std::set<Position>& gaps() const { return gaps_; }
   bool HasGap(std::uint32_t pipeline) const;
   // A plan of so many pipelines for the members that are here; they keep their positions where they
   // can. Nothing: they are too few, or have too little memory.
@@ -55,15 +55,17 @@ class SwarmPlan {
   // The newest plan from now on. Nobody is ready. `shadows`: who is not in step.
   void Adopt(PlacementPlan positions, std::set<PeerId> shadows = {});
 
-  // A pipeline leaves the plan, whose others go on: its positions are empty, its members free.
-  void LeaveOut(std::uint32_t pipeline);
+  // Where the newest plan has the peer; nothing: nowhere.
+  std::optional<Position> PositionOf(const PeerId& peer) const;
+  // Whoever has the position leaves the plan, whose others go on: it is a gap.
+  void Lose(const Position& position);
 
   bool IsShadow(const PeerId& peer) const { return shadows_.contains(peer); }
   const std::set<PeerId>& shadows() const { return shadows_; }
   void MarkInStep(const PeerId& peer) { shadows_.erase(peer); }
   // Members of a stage that are in step.
   std::size_t InStep(std::uint32_t stage) const;
-  // Pipelines that have no gap and have not left, whose members are all in step; in order.
+  // Pipelines that have no gap, whose members are all in step; in order.
   std::vector<std::uint32_t> Counting() const;
 
   const PlacementPlan& positions() const { return positions_; }
@@ -107,8 +109,7 @@ class SwarmPlan {
   const bool pipelines_differ_, may_shrink_;
   PlacementPlan positions_;
   std::set<PeerId> shadows_;
-  std::set<std::pair<std::uint32_t, std::uint32_t>> gaps_;  // pipeline, stage
-  std::set<std::uint32_t> left_out_;
+  std::set<Position> gaps_;
   RoundTripBook round_trips_;
   PlanLans lans_;  // of positions_
   bool lans_final_ = false, lans_final_next_ = false;

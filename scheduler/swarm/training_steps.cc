@@ -101,10 +101,12 @@ void TrainingSteps::GoOn(std::uint64_t planned, std::optional<control::v1::Reduc
   }
 }
 
+Pipelines TrainingSteps::Judged() const {
+  return judges_all_ ? Pipelines() : counting_.At(history_.step());
+}
+
 void TrainingSteps::BeginStep() {
-  const Pipelines all;
-  account_.Begin(history_.step(), judges_all_ ? all : counting_.At(history_.step()),
-                 reaction_.now());
+  account_.Begin(history_.step(), Judged(), reaction_.now());
   reduced_ = false;
   told_.reset();
   lost_.Begin();
@@ -129,15 +131,25 @@ bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) con
   return account_.elapsed(reaction_.now()) >= kWorthKeeping;
 }
 
-void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
-                                const std::string& cause) {
+bool TrainingSteps::EndsSoonerAnew(std::size_t left, std::size_t more) const {
+  if (more <= left || left == 0) return false;
+  const auto seconds = [this](std::size_t pipelines) {
+    return times_.micro_batch_seconds() * std::ceil(static_cast<double>(config_.micro_batches) /
+                                                    static_cast<double>(pipelines));
+  };
+  const double elapsed = std::chrono::duration<double>(account_.elapsed(reaction_.now())).count();
+  return seconds(more) + kPlanInPlaceSeconds < seconds(left) - elapsed;
+}
+
+void TrainingSteps::GoOnWithout(const std::set<Position>& lost, const std::string& cause) {
   const Pipelines left = plan_.Counting();
   journal_.Record(
-      PipelinesCount{history_.step(), left, planned_, cause, {pipelines.begin(), pipelines.end()}});
+      PipelinesCount{history_.step(), left, planned_, cause, {lost.begin(), lost.end()}});
   const bool some_left = counting_.Left(history_.step(), planned_, left);
   SHOAL_CHECK(some_left);  // as MayGoOnWithout says
-  for (const std::uint32_t pipeline : pipelines) account_.GoOnWithout(pipeline);
+  account_.GoOnWithout(lost, Judged());
   uploads_.GoOnWithout();
+  spots_.GoOnWithout(lost);
   reduced_ = false;
   told_.reset();
   lost_.Begin();
@@ -145,7 +157,11 @@ void TrainingSteps::GoOnWithout(const std::set<std::uint32_t>& pipelines,
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     control::v1::SchedulerMessage message;
     *message.mutable_step_plan() = PlanOf(step);
-    for (const std::uint32_t pipeline : pipelines) message.mutable_step_plan()->add_gone(pipeline);
+    for (const auto& [pipeline, stage] : lost) {
+      control::v1::Position* const at = message.mutable_step_plan()->add_lost();
+      at->set_pipeline(pipeline);
+      at->set_stage(stage);
+    }
     reaction_.SendEach(plan_.Hosts(), message);
   }
 }
@@ -207,6 +223,11 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
   if (!std::isfinite(ready.squared_norm())) NoteLost(member);
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
   if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
+  const auto counting = static_cast<std::uint32_t>(counting_.At(ready.step()).size());
+  if (ready.amendment() == 0) {
+    times_.AddReady(account_.elapsed(reaction_.now()),
+                    (config_.micro_batches + counting - 1) / counting);
+  }
   if (const auto lost = account_.lost_loss(); lost && !account_.any_loss_finite()) {
     return HoldOnLoss(*plan_.At(*lost, config_.stages - 1));
   }

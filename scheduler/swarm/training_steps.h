@@ -54,14 +54,15 @@ class TrainingSteps {
   // Lets the members exchange their gradients, once they all have them and nothing holds it up.
   void ReduceIfReady();
 
-  // Whether the step in progress can go on without these pipelines of the plan, and is worth that:
+  // Whether the step in progress can go on while these pipelines only follow, and is worth that:
   // what the others have done of it would take longer to do again than to begin anew in place.
   bool MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const;
-  // On the step in progress.
-  Duration spent() const { return account_.elapsed(reaction_.now()); }
-  // They have left the plan: the others do their part, too, and report once more. `cause`: for
-  // people.
-  void GoOnWithout(const std::set<std::uint32_t>& pipelines, const std::string& cause);
+  // Whether a step that begins anew with `more` pipelines ends sooner than the one in progress does
+  // with `left` of them. False where nobody knows how long micro-batches take.
+  bool EndsSoonerAnew(std::size_t left, std::size_t more) const;
+  // Members at these positions have left the plan: pipelines that are whole do the part of theirs,
+  // too, and all report once more. `cause`: for people.
+  void GoOnWithout(const std::set<Position>& lost, const std::string& cause);
 
   // A shadow of the plan has come in step: its pipeline may count from the next step plan on.
   void OnInStep();
@@ -80,6 +81,8 @@ class TrainingSteps {
   // Whether a report is of the step in progress.
   bool InProgress(std::uint64_t step) const;
   void BeginStep();
+  // Whose norms are compared; empty: all.
+  Pipelines Judged() const;
   void SendStepPlan(std::uint64_t step);
   control::v1::StepPlan PlanOf(std::uint64_t step) const;
   std::vector<LineRate> KnownLines() const;
