@@ -109,6 +109,7 @@ void ChurnMachine::On(const SchedulerMessage& message) {
     case SchedulerMessage::kPrepare: return OnPrepare(message.prepare());
     case SchedulerMessage::kStepPlan:
       if (message.step_plan().generation() != generation_ || stage_ < 0) return;
+      if (OnlyFollowersLeft(message.step_plan())) return;
       plans_[message.step_plan().step()] = message.step_plan();
       // What it has done of a step that is dealt out again counts on.
       if (message.step_plan().amendment() > 0 && message.step_plan().step() == applied_) {

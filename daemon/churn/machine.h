@@ -130,6 +130,11 @@ class ChurnMachine {
 
 PeerId ChurnPeerId(std::uint32_t number);
 
+// Whether it deals out nothing.
+inline bool OnlyFollowersLeft(const control::v1::StepPlan& plan) {
+  return plan.lost_size() > 0 && plan.amendment() == 0;
+}
+
 }  // namespace shoal::daemon
 
 #endif  // SHOAL_DAEMON_CHURN_MACHINE_H_

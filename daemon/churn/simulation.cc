@@ -453,7 +453,9 @@ void ChurnSimulation::Note(const ChurnMachine* to, const SchedulerMessage& messa
       if (message.plan().generation() > generation_) BeginPlan(message.plan());
       return;
     case SchedulerMessage::kStepPlan:
-      plans_[message.step_plan().step()] = message.step_plan();
+      if (!OnlyFollowersLeft(message.step_plan())) {
+        plans_[message.step_plan().step()] = message.step_plan();
+      }
       return Leave(message.step_plan());
     case SchedulerMessage::kApply:
       if (message.apply().step() == ledger_.steps()) Applied(message.apply());

@@ -97,7 +97,7 @@ struct StepPlan {
   std::vector<replica::LineRate> group_lines = {}, shared_lines = {};
   std::vector<std::uint32_t> counting = {};  // pipelines that have micro-batches; empty: all
   // How often the step was dealt out again, because peers have left the generation; and where these
-  // were.
+  // were. With such and no amendment it says nothing else: they only followed.
   std::uint32_t amendment = 0;
   std::vector<Position> lost = {};
 };

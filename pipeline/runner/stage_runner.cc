@@ -351,7 +351,7 @@ void Runner::OnStepPlan(StepPlan plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (failed()) return;
   if (state_ == RunnerState::kNew) return Fail(FailedPrecondition("a plan before Start"));
-  if (plan.amendment > 0) return OnAmendedPlan(std::move(plan));
+  if (plan.amendment > 0 || !plan.lost.empty()) return OnAmendedPlan(std::move(plan));
   if (Status status = plans_.Add(plan); !status.ok()) return Fail(status);
   EachBoundary([&](Boundary* boundary) { boundary->PlanPrefetch(plan); });
   MaybeStartStep();
@@ -361,6 +361,7 @@ void Runner::OnAmendedPlan(StepPlan plan) {
   if (!GoesOnAlone(state_)) return Fail(FailedPrecondition("a plan was amended before link-up"));
   if (Status status = CheckLost(config_, plan); !status.ok()) return Fail(status);
   const bool begins_to_follow = OnLost(plan.lost);
+  if (plan.amendment == 0) return;
   if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan), begins_to_follow);
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
   if (Status status = plans_.Amend(std::move(plan)); !status.ok()) return Fail(status);

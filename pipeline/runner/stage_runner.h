@@ -59,7 +59,7 @@ class StageRunner {
   virtual void Start(const LinkTargets& targets) = 0;
 
   // Steps in order, a few ahead at most. With an amendment: a step before its Apply again, with
-  // more micro-batches behind those that it had, because pipelines have left.
+  // more micro-batches behind those that it had, because peers have left, or with none.
   virtual void OnStepPlan(StepPlan plan) = 0;
   // Before the plan of its step.
   virtual void OnSpotOrder(SpotOrder order) = 0;

@@ -110,11 +110,12 @@ Status RunHistory::On(const PipelinesCount& event) {
   }
   const std::size_t stages = sample_order_ ? sample_order_->stages : 0;
   for (const auto& [pipeline, stage] : event.lost) {
-    if (stage < stages && (hosts_.empty() || pipeline < hosts_.size() / stages)) continue;
+    const bool known = stages > 0 && !hosts_.empty();
+    if (!known || (stage < stages && pipeline < hosts_.size() / stages)) continue;
     return DataLoss("somebody left a position that the plan does not have");
   }
   counting_ = event;
-  if (event.dealt_until > 0 && !hosts_.empty() && stages > 0) Leave(event);
+  if (!hosts_.empty() && stages > 0) Leave(event);
   return Status::Ok();
 }
 
@@ -124,7 +125,8 @@ void RunHistory::Leave(const PipelinesCount& event) {
   for (const auto& [pipeline, stage] : event.lost) {
     hosts_[std::size_t{pipeline} * stages + stage] = PeerId{};
   }
-  for (std::uint32_t p = 0; event.lost.empty() && p < hosts_.size() / stages; ++p) {
+  const bool older = event.dealt_until > 0 && event.lost.empty();
+  for (std::uint32_t p = 0; older && p < hosts_.size() / stages; ++p) {
     const bool left = event.gone.empty() ? !std::ranges::binary_search(event.pipelines, p)
                                          : std::ranges::binary_search(event.gone, p);
     if (left) std::fill_n(hosts_.begin() + static_cast<std::ptrdiff_t>(p * stages), stages, PeerId{});

@@ -73,8 +73,7 @@ struct PipelinesCount {
   // them. 0: none is.
   std::uint64_t dealt_until = 0;
   std::string cause = {};  // for people: why some are not left; empty: more count than before
-  // Positions (pipeline, stage) that nobody has any more, ascending; only with the former, and in no
-  // older log.
+  // Positions (pipeline, stage) that nobody has any more, ascending; in no older log.
   std::vector<Position> lost = {};
   // Pipelines that are out of the plan as a whole; older logs alone.
   std::vector<std::uint32_t> gone = {};

@@ -51,6 +51,15 @@ void StepAccount::Judge(const std::vector<std::uint32_t>& judged) {
   std::iota(judged_.begin(), judged_.end(), 0u);
 }
 
+void StepAccount::Lose(const std::set<Position>& lost) {
+  for (const auto& [pipeline, stage] : lost) {
+    const Entry entry = std::exchange(At(pipeline, stage), Entry{});
+    ready_ -= entry.ready ? 1 : 0;
+    synced_ -= entry.synced ? 1 : 0;
+  }
+  gaps_.insert(lost.begin(), lost.end());
+}
+
 void StepAccount::GoOnWithout(const std::set<Position>& lost,
                               const std::vector<std::uint32_t>& judged) {
   gaps_.insert(lost.begin(), lost.end());

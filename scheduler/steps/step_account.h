@@ -27,6 +27,8 @@ class StepAccount {
   void Reset(std::uint32_t pipelines, std::set<Position> gaps = {});
   // `judged`: pipelines whose norms are compared, in order; empty: all.
   void Begin(std::uint64_t step, const std::vector<std::uint32_t>& judged, TimePoint now);
+  // Members that only followed have left the plan: nobody waits for their reports.
+  void Lose(const std::set<Position>& lost);
   // Their members have left the plan: the others report the step in progress once more. `judged` as
   // above.
   void GoOnWithout(const std::set<Position>& lost, const std::vector<std::uint32_t>& judged);

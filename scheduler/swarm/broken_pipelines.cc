@@ -68,6 +68,8 @@ void BrokenPipelines::Look() {
 }
 
 bool BrokenPipelines::EndsSoonerAnew(const std::set<Position>& lost) const {
+  // Where faults come more often than steps end, one that began anew each time would never end.
+  if (began_anew_ == history_.step()) return false;
   std::vector<BoundPeer> peers;
   std::set<std::uint32_t> broken;
   for (const auto& [pipeline, stage] : lost) broken.insert(pipeline);
@@ -89,6 +91,9 @@ void BrokenPipelines::LeaveOut(const std::set<Position>& lost) {
   control::v1::SchedulerMessage message;
   message.mutable_abort()->set_generation(history_.generation());
   message.mutable_abort()->set_reason(cause_);
+  std::set<std::uint32_t> pipelines;
+  for (const Position& position : lost) pipelines.insert(position.first);
+  const bool only_follow = steps_.OnlyFollow(pipelines);
   for (const Position& position : lost) {
     if (Member* const member = plan_.At(position.first, position.second)) {
       member->held.Clear();
@@ -98,7 +103,7 @@ void BrokenPipelines::LeaveOut(const std::set<Position>& lost) {
     plan_.Lose(position);
   }
   lifecycle_.SetCause(cause_);
-  steps_.GoOnWithout(lost, cause_);
+  only_follow ? steps_.GoOnWithoutFollowers(lost, cause_) : steps_.GoOnWithout(lost, cause_);
 }
 
 }  // namespace shoal::scheduler

@@ -7,6 +7,8 @@
 #ifndef SHOAL_SCHEDULER_SWARM_BROKEN_PIPELINES_H_
 #define SHOAL_SCHEDULER_SWARM_BROKEN_PIPELINES_H_
 
+#include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -38,6 +40,7 @@ class BrokenPipelines {
   void GenerationEnded() {
     lost_.clear();
     given_up_.clear();
+    began_anew_ = history_.step();
   }
 
  private:
@@ -61,6 +64,7 @@ class BrokenPipelines {
   PeerId last_;                // of them
   std::string cause_;
   TimePoint since_{};  // the last one
+  std::optional<std::uint64_t> began_anew_;  // the step that the newest generation ended in
 };
 
 }  // namespace shoal::scheduler

@@ -40,6 +40,14 @@ bool AnyNormIsTheSame(const RunConfig& config) {
   return method.ok() && !(method->traits.follows_steps && method->traits.clips_locally);
 }
 
+void AddLost(const std::set<Position>& lost, control::v1::StepPlan* plan) {
+  for (const auto& [pipeline, stage] : lost) {
+    control::v1::Position* const at = plan->add_lost();
+    at->set_pipeline(pipeline);
+    at->set_stage(stage);
+  }
+}
+
 }  // namespace
 
 TrainingSteps::TrainingSteps(const RunConfig& config, const SwarmPlan& plan, RunJournal* journal,
@@ -114,10 +122,9 @@ void TrainingSteps::BeginStep() {
 }
 
 bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) const {
-  if (!amends_ || !InProgress(history_.step()) || lifecycle_.ending() ||
-      counting_.AmendmentsOf(history_.step()) >= replica::kAmendmentsMax) {
-    return false;
-  }
+  if (!InProgress(history_.step()) || lifecycle_.ending()) return false;
+  if (OnlyFollow(pipelines)) return true;
+  if (!amends_ || counting_.AmendmentsOf(history_.step()) >= replica::kAmendmentsMax) return false;
   // Who only follows has no part in what is done.
   if (std::ranges::all_of(pipelines, [this](std::uint32_t p) { return plan_.HasGap(p); })) {
     return true;
@@ -141,6 +148,26 @@ bool TrainingSteps::EndsSoonerAnew(std::size_t left, std::size_t more) const {
   return seconds(more) + kPlanInPlaceSeconds < seconds(left) - elapsed;
 }
 
+bool TrainingSteps::OnlyFollow(const std::set<std::uint32_t>& pipelines) const {
+  const bool lans = !plan_.lans().stages.empty();  // results go through a member of each
+  return !lans && std::ranges::all_of(pipelines, [this](auto p) { return plan_.HasGap(p); });
+}
+
+void TrainingSteps::GoOnWithoutFollowers(const std::set<Position>& lost, const std::string& cause) {
+  journal_.Record(
+      PipelinesCount{planned_, counting_.newest(), 0, cause, {lost.begin(), lost.end()}});
+  account_.Lose(lost);
+  uploads_.GoOnWithout();
+  control::v1::SchedulerMessage message;
+  control::v1::StepPlan* const plan = message.mutable_step_plan();
+  plan->set_generation(history_.generation());
+  plan->set_step(history_.step());
+  for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) plan->add_pipelines();
+  AddLost(lost, plan);
+  reaction_.SendEach(plan_.Hosts(), message);
+  if (reduced_ && account_.all_synced()) EndExchange();
+}
+
 void TrainingSteps::GoOnWithout(const std::set<Position>& lost, const std::string& cause) {
   const Pipelines left = plan_.Counting();
   journal_.Record(
@@ -157,11 +184,7 @@ void TrainingSteps::GoOnWithout(const std::set<Position>& lost, const std::strin
   for (std::uint64_t step = history_.step(); step < planned_; ++step) {
     control::v1::SchedulerMessage message;
     *message.mutable_step_plan() = PlanOf(step);
-    for (const auto& [pipeline, stage] : lost) {
-      control::v1::Position* const at = message.mutable_step_plan()->add_lost();
-      at->set_pipeline(pipeline);
-      at->set_stage(stage);
-    }
+    AddLost(lost, message.mutable_step_plan());
     reaction_.SendEach(plan_.Hosts(), message);
   }
 }
@@ -318,7 +341,10 @@ void TrainingSteps::OnSynced(const Member& member, const control::v1::SyncDone& 
   const auto stage = static_cast<std::uint32_t>(member.stage);
   if (!account_.AddSynced(pipeline, stage, done.squared_norm(), reaction_.now())) return;
   stage_choice_.Add(stage, account_.ready_after(pipeline, stage), done);
-  if (!account_.all_synced()) return;
+  if (account_.all_synced()) EndExchange();
+}
+
+void TrainingSteps::EndExchange() {
   stage_choice_.EndStep();
   FinishStep();
 }

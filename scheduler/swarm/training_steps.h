@@ -63,6 +63,10 @@ class TrainingSteps {
   // Members at these positions have left the plan: pipelines that are whole do the part of theirs,
   // too, and all report once more. `cause`: for people.
   void GoOnWithout(const std::set<Position>& lost, const std::string& cause);
+  // Whether pipelines do so only, and nobody's part in the exchange goes through their members.
+  bool OnlyFollow(const std::set<std::uint32_t>& pipelines) const;
+  // Instead, where their pipelines did before: nobody does anything again.
+  void GoOnWithoutFollowers(const std::set<Position>& lost, const std::string& cause);
 
   // A shadow of the plan has come in step: its pipeline may count from the next step plan on.
   void OnInStep();
@@ -88,6 +92,7 @@ class TrainingSteps {
   std::vector<LineRate> KnownLines() const;
   StepDecision Decide() const;
   control::v1::SchedulerMessage ReduceMessage();
+  void EndExchange();
   void FinishStep();
   void RecordHeldOut();
   void SendApply(double loss, double norm, std::uint64_t labels);

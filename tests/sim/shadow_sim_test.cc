@@ -158,6 +158,12 @@ TEST_P(ShadowMethodSimTest, WhoIsLeftOfABrokenPipelineFollows) {
       if (swarm.losses_.size() < 12) lost.emplace(seed / 2 % 2, 2);
       if (swarm.losses_.size() < 12) swarm.Leave(lost);
     }
+    if (seed % 4 == 0) {  // who follows goes, too
+      swarm.Run(std::chrono::microseconds(random() % 100'000));
+      const SimSwarm::Places follows = {{1 - seed % 2, 1}};
+      if (swarm.losses_.size() < 12) lost.merge(SimSwarm::Places(follows));
+      if (swarm.losses_.size() < 12) swarm.Leave(follows);
+    }
     ASSERT_TRUE(swarm.TrainTo(12)) << Why(swarm);
     swarm.Run(std::chrono::seconds(5));
     EXPECT_TRUE(swarm.checksum_mismatches_.empty());

@@ -295,7 +295,9 @@ StepPlan SimSwarm::PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t
     return plan;
   }
   plan.amendment = AmendmentOf(step);
-  for (const auto& [s, p] : lost_) plan.lost.push_back({p, s});
+  for (const auto& [s, p] : lost_) {
+    if (plan.amendment > 0) plan.lost.push_back({p, s});
+  }
   const bool some = !shadows_.empty() || !gaps_.empty() || !lost_.empty();
   if (some && !counted_.empty()) plan.counting = counted_;
   for (const std::uint32_t j : MicroBatchesOf(step, pipeline)) {
@@ -357,7 +359,46 @@ SimSwarm::Reported SimSwarm::Leave(std::uint32_t pipeline) {
   return Leave(lost);
 }
 
+// In order per peer: a later plan has a later event at an equal delay.
+void SimSwarm::PostPlan(Peer* peer, StepPlan plan) {
+  peer->control_->PostAfter("plan", Duration(5'000'000),
+                            [this, peer, plan = std::move(plan), generation = generation_] {
+                              if (!peer->runner_ || generation != generation_) return;
+                              peer->runner_->OnStepPlan(plan);
+                            });
+}
+
+// They are none of those that count.
+void SimSwarm::FollowersLeave(const Places& lost) {
+  lost_.insert(lost.begin(), lost.end());
+  for (const auto& peer : peers_) {
+    if (IsLost(*peer)) peer->runner_.reset();
+  }
+  const std::uint64_t step = losses_.size();
+  StepPlan plan;
+  plan.step = step;
+  for (const auto& [stage, pipeline] : lost) plan.lost.push_back({pipeline, stage});
+  for (const auto& peer : peers_) PostPlan(peer.get(), plan);
+  for (auto& [of, account] : accounts_) {
+    for (auto* const reported : {&account.ready, &account.synced, &account.applied}) {
+      std::erase_if(*reported, [this](const Peer* peer) { return IsLost(*peer); });
+    }
+  }
+  if (step > 0) FinishIfApplied(step - 1);
+  ReduceIfReady(step);
+  ApplyIfSynced(step);
+}
+
 SimSwarm::Reported SimSwarm::Leave(const Places& lost) {
+  const bool follow = std::ranges::all_of(lost, [this](const auto& place) {
+    return !IsWhole(place.second);
+  });
+  if (follow) {
+    const StepAccount& account = accounts_[losses_.size()];
+    const Reported reported{account.ready.size(), account.synced.size()};
+    FollowersLeave(lost);
+    return reported;
+  }
   lost_.insert(lost.begin(), lost.end());
   if (counted_.empty() || (shadows_.empty() && gaps_.empty() && left_from_.empty())) {
     counted_.resize(options_.pipelines);
@@ -378,13 +419,7 @@ SimSwarm::Reported SimSwarm::Leave(const Places& lost) {
   }
   for (std::uint64_t of = step; of < planned_; ++of) {
     for (const auto& peer : peers_) {
-      if (!peer->runner_) continue;
-      auto plan = PlanOf(of, peer->stage_, peer->pipeline_);
-      peer->control_->PostAfter("plan", Duration(5'000'000),
-                                [plan, peer = peer.get(), generation = generation_, this] {
-                                  if (!peer->runner_ || generation != generation_) return;
-                                  peer->runner_->OnStepPlan(plan);
-                                });
+      if (peer->runner_) PostPlan(peer.get(), PlanOf(of, peer->stage_, peer->pipeline_));
     }
   }
   if (step > 0) FinishIfApplied(step - 1);
@@ -400,7 +435,8 @@ bool SimSwarm::All(const std::set<const Peer*>& peers) const {
 }
 
 bool SimSwarm::IsWhole(std::uint32_t pipeline) const {
-  return std::ranges::none_of(gaps_, [&](const auto& gap) { return gap.second == pipeline; });
+  const auto of_it = [&](const auto& gap) { return gap.second == pipeline; };
+  return std::ranges::none_of(gaps_, of_it) && std::ranges::none_of(lost_, of_it);
 }
 
 void SimSwarm::SendPlans(std::uint64_t step) {
@@ -486,23 +522,28 @@ void SimSwarm::OnStepReady(Peer* peer, const StepReady& ready) {
   timings_[peer->stage_].forward_ms += options_.forward_ms;
   timings_[peer->stage_].backward_input_ms += options_.backward_ms;
   account.ready.insert(peer);
-  if (!All(account.ready)) return;
+  ReduceIfReady(ready.step);
+}
+
+void SimSwarm::ReduceIfReady(std::uint64_t step) {
+  StepAccount& account = accounts_[step];
+  if (!All(account.ready) || std::exchange(account.reduced, true)) return;
   std::vector<std::uint32_t> counted = counted_;
   for (std::uint32_t p = 0; counted_.empty() && p < options_.pipelines; ++p) counted.push_back(p);
   replica::ReduceOrder order;
-  order.step = ready.step;
+  order.step = step;
   order.pipelines = counted;
   order.labels = account.labels;
-  order.learning_rate = options_.learning_rate ? options_.learning_rate(ready.step) : 0.1;
+  order.learning_rate = options_.learning_rate ? options_.learning_rate(step) : 0.1;
   order.checkpoint =
-      options_.checkpoint_every > 0 && (ready.step + 1) % options_.checkpoint_every == 0;
-  order.sync = (ready.step + 1) % options_.sync_every == 0;
+      options_.checkpoint_every > 0 && (step + 1) % options_.checkpoint_every == 0;
+  order.sync = (step + 1) % options_.sync_every == 0;
   for (std::uint32_t p = 0; p < options_.pipelines; ++p) {
     const double labels = static_cast<double>(account.labels_by_pipeline[p]);
     order.local_norms.push_back(labels == 0 ? 0 : std::sqrt(account.local[p]) / labels);
     order.local_labels.push_back(account.labels_by_pipeline[p]);
   }
-  if (options_.exact_stages) order.exact_stages = options_.exact_stages(ready.step);
+  if (options_.exact_stages) order.exact_stages = options_.exact_stages(step);
   ToAll([order](Peer* to) { to->runner_->OnReduce(order); });
 }
 
@@ -510,16 +551,25 @@ void SimSwarm::OnSyncDone(Peer* peer, std::uint64_t step, std::uint32_t amendmen
                           double squared_norm) {
   if (IsLost(*peer) || amendment != AmendmentOf(step)) return;
   StepAccount& account = accounts_[step];
-  const auto members = std::ranges::count_if(
-      peers_, [&](const auto& other) { return other->stage_ == peer->stage_ && other->runner_; });
-  account.squared_norm += squared_norm / static_cast<double>(members);
+  account.squared_norms[peer] = squared_norm;
   account.synced.insert(peer);
-  if (!All(account.synced)) return;
+  ApplyIfSynced(step);
+}
+
+void SimSwarm::ApplyIfSynced(std::uint64_t step) {
+  StepAccount& account = accounts_[step];
+  if (!All(account.synced) || losses_.size() != step) return;
+  double squared_norm = 0;
+  for (const Peer* peer : account.synced) {
+    const auto members = std::ranges::count_if(
+        account.synced, [&](const Peer* other) { return other->stage_ == peer->stage_; });
+    squared_norm += account.squared_norms[peer] / static_cast<double>(members);
+  }
   ApplyOrder order;
   order.step = step;
   order.labels = account.labels;
-  order.global_norm = std::sqrt(account.squared_norm) / static_cast<double>(account.labels);
-  order.skip = !std::isfinite(account.squared_norm);
+  order.global_norm = std::sqrt(squared_norm) / static_cast<double>(account.labels);
+  order.skip = !std::isfinite(squared_norm);
   if (order.skip) {
     const std::size_t before = skipped_.size();
     held_ = before >= kSkippedMax && skipped_[before - kSkippedMax] + kSkippedMax == step;

@@ -56,7 +56,7 @@ class SimSwarm {
   };
   // These peers (stage, pipeline) are gone at once; a little later the others are told to go on
   // with the step, and with what was dealt out of it and the next ones to their pipelines. Who is
-  // left of these follows.
+  // left of these follows. Where all only followed, nobody does anything again.
   using Places = std::set<std::pair<std::uint32_t, std::uint32_t>>;
   Reported Leave(const Places& lost);
   // All peers of a pipeline.
@@ -116,7 +116,9 @@ class SimSwarm {
   friend class Peer;
   struct StepAccount {
     std::set<const Peer*> ready, synced, applied;
-    double loss = 0, squared_norm = 0;
+    bool reduced = false;
+    double loss = 0;
+    std::map<const Peer*, double> squared_norms;  // of who is synced
     std::uint64_t labels = 0;
     std::map<std::uint32_t, double> local;  // squared gradient norms, by pipeline
     std::map<std::uint32_t, std::uint64_t> labels_by_pipeline;
@@ -131,6 +133,10 @@ class SimSwarm {
   std::uint32_t AmendmentOf(std::uint64_t step) const;
   std::vector<std::uint32_t> MicroBatchesOf(std::uint64_t step, std::uint32_t pipeline) const;
   void FinishIfApplied(std::uint64_t step);
+  void FollowersLeave(const Places& lost);
+  void PostPlan(Peer* peer, pipeline::StepPlan plan);
+  void ReduceIfReady(std::uint64_t step);
+  void ApplyIfSynced(std::uint64_t step);
   Duration Delay(int micros);
   pipeline::StepPlan PlanOf(std::uint64_t step, std::uint32_t stage, std::uint32_t pipeline) const;
   void SendPlans(std::uint64_t step);

@@ -98,6 +98,36 @@ TEST(RunHistory, AllPipelinesOfAPlanCountUntilItIsSaidWhich) {
   EXPECT_TRUE(history.counting().pipelines.empty());
 }
 
+// Two stages. An older log says of pipelines that they are gone as a whole, or only who counts.
+TEST(RunHistory, WhoeverIsLostIsNoHostAnyMore) {
+  const PeerId nobody;
+  const std::vector<PeerId> hosts = {PeerId{{1}}, PeerId{{2}}, PeerId{{3}},
+                                     PeerId{{4}}, PeerId{{5}}, PeerId{{6}}};
+  struct Case {
+    PipelinesCount count;
+    std::vector<PeerId> left;
+  };
+  const Case cases[] = {
+      {{0, {0}, 3, "", {{1, 1}, {2, 0}}}, {hosts[0], hosts[1], hosts[2], nobody, nobody, hosts[5]}},
+      {{0, {0}, 3, "", {}, {2}}, {hosts[0], hosts[1], hosts[2], hosts[3], nobody, nobody}},
+      {{0, {0}, 3}, {hosts[0], hosts[1], nobody, nobody, nobody, nobody}},
+      {{0, {0}}, hosts},
+  };
+  for (const Case& one : cases) {
+    RunHistory history = Begun();
+    SampleOrder order;
+    order.stages = 2;
+    ASSERT_TRUE(history.Apply(order).ok());
+    ASSERT_TRUE(history.Apply(PlanMade{1, 0, hosts}).ok());
+    for (const Position& nowhere : {Position(3, 0), Position(0, 2)}) {
+      EXPECT_EQ(history.Apply(PipelinesCount{0, {0}, 3, "", {nowhere}}).code(),
+                StatusCode::kDataLoss);
+    }
+    ASSERT_TRUE(history.Apply(one.count).ok());
+    EXPECT_EQ(history.hosts(), one.left);
+  }
+}
+
 TEST(RunHistory, NewLossesAreTakenOnceAndReadBackInOrder) {
   RunHistory history = Begun(), again = Begun();
   EXPECT_FALSE(history.TakeNewLosses());

@@ -29,7 +29,7 @@ TEST(StepAccountTest, WithoutAPipelineTheOthersReportOnceMore) {
   account.Begin(4, {}, start);
   for (std::uint32_t p = 0; p < 3; ++p) EXPECT_TRUE(account.AddReady(p, 0, Ready(5, 1, 1), start));
   EXPECT_TRUE(account.AddSynced(0, 0, 3, start));
-  account.GoOnWithout(0);
+  account.GoOnWithout({{0, 0}}, {});
   EXPECT_FALSE(account.all_ready());
   EXPECT_EQ(account.labels(), 0u);
   const TimePoint later = start + std::chrono::seconds(2);
@@ -69,13 +69,14 @@ TEST(StepAccountTest, NobodyReportsForAGap) {
   EXPECT_EQ(account.disagreeing(0), (std::vector<std::uint32_t>{0, 2}));
   EXPECT_TRUE(account.disagreeing(1).empty());
   EXPECT_EQ(account.squared_norm(), 6);
-  // A pipeline leaves with its gap.
-  account.GoOnWithout(1);
+  // Who is left of a pipeline with a gap leaves, too.
+  account.GoOnWithout({{1, 1}}, {});
   for (const auto& [p, s] : {std::pair(0, 0), {0, 1}, {2, 0}}) {
     EXPECT_FALSE(account.all_ready());
     EXPECT_TRUE(account.AddReady(p, s, Ready(1, 1, 1), start));
   }
   EXPECT_TRUE(account.all_ready());
+  EXPECT_EQ(account.Judged(1), (std::vector<std::uint32_t>{0}));
 }
 
 TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
@@ -151,7 +152,7 @@ TEST(StepAccountTest, NormsOfPipelinesThatAreNotJudgedSayNothing) {
   EXPECT_TRUE(account.all_synced());
   EXPECT_EQ(account.squared_norm(), 9);
   EXPECT_FALSE(account.disagreeing_stage());
-  account.GoOnWithout(1);
+  account.GoOnWithout({{1, 0}}, {2, 3});
   account.AddSynced(0, 0, 5, {});
   account.AddSynced(2, 0, 9, {});
   EXPECT_FALSE(account.all_synced()) << "who follows has to report, too";

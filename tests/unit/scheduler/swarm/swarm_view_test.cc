@@ -55,8 +55,8 @@ TEST(SwarmView, WhoCannotSaveDoesNotHideThatFewerPipelinesTrain) {
   SwarmParts parts(1, 2);
   parts.JoinAll(2);
   parts.Train();
-  parts.plan.LeaveOut(1);
-  parts.steps.GoOnWithout({1}, "lost peer2");
+  parts.plan.Lose({1, 0});
+  parts.steps.GoOnWithout({{1, 0}}, "lost peer2");
   EXPECT_THAT(parts.view.Reason(), StartsWith("1 of 2 pipelines train"));
   parts.At(0, 0).save_error = "no space";
   EXPECT_THAT(parts.view.Reason(), HasSubstr("cannot save checkpoints: no space"));
