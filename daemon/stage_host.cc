@@ -244,6 +244,9 @@ void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
   if (plan.amendment() > 0) ForgetReports();
+  if (LosesIn(plan, own_.pipeline())) {
+    owner_->OnStageState(PeerState::kTraining, FollowsText(own_.shadow(), false));
+  }
   runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config(), sharing_));
 }
 
@@ -343,10 +346,7 @@ void StageHost::TellReady() {
   AddRoundTrips(link_stats(), message.mutable_plan_ready());
   owner_->Tell(std::move(message));
   const bool whole = IsWhole(plan_, own_.pipeline());
-  owner_->OnStageState(PeerState::kTraining,
-                       own_.shadow() ? "following the others while it gets its stage from them"
-                       : whole       ? ""
-                                     : "following the others until its pipeline is whole");
+  owner_->OnStageState(PeerState::kTraining, FollowsText(own_.shadow(), whole));
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
@@ -450,7 +450,7 @@ void StageHost::OnDisconnected() {
 
 bool StageHost::goes_on() const {
   SHOAL_ASSERT_ON(*resources_.control);
-  return runner_ != nullptr && !failed_ && !last_failure_ && !own_.shadow() && runner_->goes_on();
+  return runner_ != nullptr && !failed_ && !own_.shadow() && runner_->goes_on();
 }
 
 std::optional<pipeline::StepInProgress> StageHost::in_progress() const {
@@ -466,7 +466,8 @@ void StageHost::ForgetReports() {
 
 void StageHost::TellAgain() {
   SHOAL_ASSERT_ON(*resources_.control);
-  if (last_failure_) return owner_->Tell(*last_failure_);
+  const bool fails = failed_ || !runner_ || !runner_->goes_on();
+  if (fails && last_failure_) return owner_->Tell(*last_failure_);
   if (last_ready_) owner_->Tell(*last_ready_);
 }
 
@@ -554,34 +555,31 @@ void StageHost::OnFailed(Status status, const PeerId* peer) {
   if (peer == nullptr && status.code() != StatusCode::kDeadlineExceeded) return FailPlan(status);
   if (std::exchange(failed_, true)) return;
   if (peer == nullptr) return owner_->OnStageHangs(status.message());
-  owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(status, *peer, true));
+  control::v1::PeerMessage message = LinkBrokenMessage(plan_.generation(), status, *peer);
+  message.mutable_link_broken()->set_ended(true);
+  owner_->OnStageState(PeerState::kWaiting, TellLinkBroken(std::move(message), status));
 }
 
-void StageHost::OnPeerLost(const Status& status, const PeerId& peer) {
+void StageHost::OnPeerLost(const Status& status, const PeerId& peer, bool halted) {
   SHOAL_ASSERT_ON(*resources_.control);
-  TellLinkBroken(status, peer, false);
+  control::v1::PeerMessage message = LinkBrokenMessage(plan_.generation(), status, peer);
+  message.mutable_link_broken()->set_halted(halted);
+  TellLinkBroken(std::move(message), status);
 }
 
 // Returns it for people.
-std::string StageHost::TellLinkBroken(const Status& status, const PeerId& peer, bool ended) {
+std::string StageHost::TellLinkBroken(control::v1::PeerMessage message, const Status& status) {
+  PeerId peer;
+  std::ranges::copy(message.link_broken().peer(), peer.key.begin());
   SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer.ToShort()},
             {"error", status.ToString()});
-  control::v1::PeerMessage message;
-  control::v1::LinkBroken* proto = message.mutable_link_broken();
-  proto->set_generation(plan_.generation());
-  proto->set_peer(peer.key.data(), peer.key.size());
-  proto->set_error(status.message());
-  proto->set_ended(ended);
-  const bool refused =
-      status.code() == StatusCode::kInvalidArgument || status.code() == StatusCode::kDataLoss;
-  proto->set_refused(refused);
   last_failure_ = message;
+  const std::string what = message.link_broken().refused()
+                               ? "what peer " + peer.ToShort() + " sent cannot be right: "
+                               : "the link to peer " + peer.ToShort() + " broke: ";
   owner_->Tell(std::move(message));
-  std::string text = (refused ? "what peer " + peer.ToShort() + " sent cannot be right: "
-                              : "the link to peer " + peer.ToShort() + " broke: ") +
-                     status.message();
-  owner_->OnLinkTrouble(text);
-  return text;
+  owner_->OnLinkTrouble(what + status.message());
+  return what + status.message();
 }
 
 void StageHost::FailPlan(const Status& status) {

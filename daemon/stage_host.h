@@ -173,7 +173,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnReady() override;
   void OnStepReady(const pipeline::StepReady& ready) override;
   void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) override;
-  void OnPeerLost(const Status& status, const PeerId& peer) override;
+  void OnPeerLost(const Status& status, const PeerId& peer, bool halted) override;
   void OnModelApplied(std::uint64_t step) override;
   void OnCaughtUp(std::uint64_t steps) override;
   void OnSpotChecked(const pipeline::SpotResult& result) override;
@@ -202,7 +202,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnOutcome(std::uint64_t step, const SaveOutcome& saved);
   void OnSaved(std::shared_ptr<Saved> saved);
   void TellCheckpoint(const Saved& saved, const Status& status);
-  std::string TellLinkBroken(const Status& status, const PeerId& peer, bool ended);
+  std::string TellLinkBroken(control::v1::PeerMessage message, const Status& status);
   void FailPlan(const Status& status);
   void ForgetReports();
   // Runs `task` on `executor`; its result reaches `then` on control if the host still lives.

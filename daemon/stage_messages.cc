@@ -299,6 +299,29 @@ control::v1::PeerMessage SpotCheckedMessage(std::uint64_t generation,
   return message;
 }
 
+control::v1::PeerMessage LinkBrokenMessage(std::uint64_t generation, const Status& status,
+                                           const PeerId& peer) {
+  control::v1::PeerMessage message;
+  control::v1::LinkBroken* proto = message.mutable_link_broken();
+  proto->set_generation(generation);
+  proto->set_peer(peer.key.data(), peer.key.size());
+  proto->set_error(status.message());
+  proto->set_refused(status.code() == StatusCode::kInvalidArgument ||
+                     status.code() == StatusCode::kDataLoss);
+  return message;
+}
+
+bool LosesIn(const control::v1::StepPlan& plan, std::uint32_t pipeline) {
+  return std::ranges::any_of(plan.lost(), [pipeline](const control::v1::Position& at) {
+    return at.pipeline() == pipeline;
+  });
+}
+
+std::string FollowsText(bool shadow, bool whole) {
+  if (shadow) return "following the others while it gets its stage from them";
+  return whole ? "" : "following the others until its pipeline is whole";
+}
+
 control::v1::PeerMessage SyncDoneMessage(std::uint64_t generation, std::uint64_t step,
                                          std::uint32_t amendment, double squared_norm,
                                          const replica::ExactExchange& exchange) {

@@ -31,6 +31,10 @@ Status CheckPlan(const control::v1::Plan& plan);
 Status CheckRun(const control::v1::RunConfig& run);
 // Whether the plan has all stages of the pipeline. If not, its peers follow the others.
 bool IsWhole(const control::v1::Plan& plan, std::uint32_t pipeline);
+// Whether the pipeline has lost a peer by now.
+bool LosesIn(const control::v1::StepPlan& plan, std::uint32_t pipeline);
+// Of a peer that trains, for people: why it only follows; empty: it does not.
+std::string FollowsText(bool shadow, bool whole);
 pipeline::MicroBatchPlan ToMicroBatchPlan(const control::v1::MicroBatchPlan& planned);
 // Of a plan that has `own` as one of its positions. `sharing`: MemberConfig's.
 pipeline::StepPlan ToStepPlan(const control::v1::StepPlan& plan, const control::v1::Position& own,
@@ -55,6 +59,9 @@ bool IsGroupLink(const net::LinkStats& link);
 // What is measured of the links inside groups, once per peer.
 void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanReady* ready);
 
+// The link to `peer` broke; for more, the fields of LinkBroken.
+control::v1::PeerMessage LinkBrokenMessage(std::uint64_t generation, const Status& status,
+                                           const PeerId& peer);
 control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
                                           const pipeline::StepReady& ready);
 control::v1::PeerMessage SpotCheckedMessage(std::uint64_t generation,

@@ -238,9 +238,10 @@ Status GroupLinks::Send(std::size_t peer, std::uint32_t group, std::uint64_t tag
   net::Frame frame = links_.NewFrame(kind, {0, group});
   frame.tag = tag;
   frame.payload = std::move(payload);
-  return peers_[peer]
-      .link->Send(std::move(frame))
-      .WithContext("cannot send to " + Name(peers_[peer]));
+  Status sent = peers_[peer].link->Send(std::move(frame));
+  // A link that is closed says so itself, and why.
+  if (sent.code() == StatusCode::kUnavailable) return Status::Ok();
+  return std::move(sent).WithContext("cannot send to " + Name(peers_[peer]));
 }
 
 void GroupLinks::OnFrame(Peer* from, net::Frame frame) {

@@ -164,6 +164,12 @@ std::string Boundary::Missing() const {
   return "the own delta store";
 }
 
+// A link that is closed says so itself, and why.
+Status Boundary::Send(net::Frame frame) {
+  Status sent = link_->Send(std::move(frame));
+  return sent.code() == StatusCode::kUnavailable ? Status::Ok() : sent;
+}
+
 void Boundary::FailByPeer(const Status& status) {
   generation_->Fail(status.WithContext("from " + peer_name()), &target_.peer);
 }

@@ -165,7 +165,7 @@ class Boundary {
   void SendLosses(Direction direction, std::uint64_t step, std::vector<SegmentId> segments);
   void SendReceived(std::uint32_t micro_batch);
   void OnSent(net::FrameKind kind, double elapsed_ms);
-  Status Send(net::Frame frame) { return link_->Send(std::move(frame)); }
+  Status Send(net::Frame frame);
   void FailByPeer(const Status& status);
 
   const BoundaryConfig config_;

@@ -56,6 +56,14 @@ class Generation {
     return last_progress_;
   }
 
+  // Calls `look` again and again, until it ends.
+  void Every(Duration every, std::function<void()> look) {
+    scope().PostAfter("generation.look", every, [this, every, look = std::move(look)] {
+      look();
+      Every(every, look);
+    });
+  }
+
   // No task of the scope begins any more, and none reports.
   void End() {
     SHOAL_ASSERT_ON(*control_);

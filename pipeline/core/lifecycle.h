@@ -2,9 +2,9 @@
 //
 //   opening -> waiting -> running -> ready -> reducing -> synced -> applying -> waiting ...
 //
-// Where pipelines leave in a step, those that are left run their micro-batches, too: from ready,
-// reducing and synced back to running. Failure ends it from anywhere: then nothing of the runner
-// runs any more.
+// Where pipelines break in a step, those that are whole run their micro-batches, too, and who is
+// left of them runs none: from ready, reducing and synced back to running. Failure ends it from
+// anywhere: then nothing of the runner runs any more.
 
 #ifndef SHOAL_PIPELINE_CORE_LIFECYCLE_H_
 #define SHOAL_PIPELINE_CORE_LIFECYCLE_H_
@@ -31,7 +31,7 @@ enum class RunnerEvent : std::uint8_t {
   kStart,
   kLinksUp,
   kPlan,
-  kAmended,  // there are more micro-batches
+  kAmended,  // there are more micro-batches, or none any more
   kMicroBatchesDone,
   kReduce,
   kReduced,

@@ -1,14 +1,16 @@
 #include "pipeline/runner/pipeline_work.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace shoal::pipeline {
 
 PipelineWork::PipelineWork(const Parts& parts, Handlers handlers, const net::LinkTarget& previous,
-                           const net::LinkTarget& next)
+                           const net::LinkTarget& next, std::unique_ptr<PipelineWork> before)
     : parts_(parts),
       handlers_(std::move(handlers)),
-      generation_(parts.resources->control, handlers_.on_failed, parts.config->timeouts) {
+      generation_(parts.resources->control, handlers_.on_failed, parts.config->timeouts),
+      before_(std::move(before)) {
   previous_ = MakeBoundary(storage::BoundarySide::kReceiver, previous);
   next_ = MakeBoundary(storage::BoundarySide::kSender, next);
   MakeCompute();
@@ -22,13 +24,13 @@ std::unique_ptr<Boundary> PipelineWork::MakeBoundary(storage::BoundarySide side,
   handlers.on_up = handlers_.on_up;
   handlers.on_data = [this] { OnData(); };
   handlers.on_sent = [this](net::FrameKind kind, double ms) { compute_->NoteSent(kind, ms); };
-  auto made = std::make_unique<Boundary>(
-      BoundaryConfigOf(*parts_.config, *parts_.codecs),
-      TransferResources{&generation_, parts_.links, resources.codec, parts_.transfers,
-                        parts_.mark.get()},
-      BoundaryCache::Resources{&generation_, resources.store, resources.delta_store,
-                               parts_.transfers},
-      side, target, std::move(handlers));
+  auto made =
+      std::make_unique<Boundary>(BoundaryConfigOf(*parts_.config, *parts_.codecs),
+                                 TransferResources{&generation_, parts_.links, resources.codec,
+                                                   parts_.transfers, parts_.mark.get()},
+                                 BoundaryCache::Resources{&generation_, resources.store,
+                                                          resources.delta_store, parts_.transfers},
+                                 side, target, std::move(handlers));
   if (resources.kept != nullptr) made->GoOnFrom(*resources.kept);
   return made;
 }
@@ -60,16 +62,17 @@ void PipelineWork::MakeCompute() {
         computes_ = true;
         compute_->StartStep(*parts_.plan);
       });
-  spot_checks_ = std::make_unique<SpotChecks>(SpotChecks::Parts{
-      &config, &resources, BoundaryConfigOf(config, *parts_.codecs), &generation_, parts_.links,
-      previous_.get(), next_.get(), handlers_.on_spot_checked});
+  spot_checks_ = std::make_unique<SpotChecks>(
+      SpotChecks::Parts{&config, &resources, BoundaryConfigOf(config, *parts_.codecs), &generation_,
+                        parts_.links, previous_.get(), next_.get(), handlers_.on_spot_checked});
 }
 
-void PipelineWork::RollBackStore() {
+void PipelineWork::RollBackStore(std::uint64_t step) {
   const RunnerResources& resources = *parts_.resources;
   if (resources.delta_store == nullptr) return;
-  auto drop = [store = resources.delta_store, run = parts_.config->run,
-               step = parts_.config->resume_step] { return store->DropNewerThan(run, step); };
+  auto drop = [store = resources.delta_store, run = parts_.config->run, step] {
+    return store->DropNewerThan(run, step);
+  };
   generation_.scope().Run(resources.store, "delta.roll_back", std::move(drop),
                           [this](const Status& status) {
                             if (!status.ok()) generation_.Fail(status.WithContext("delta store"));
@@ -77,7 +80,7 @@ void PipelineWork::RollBackStore() {
 }
 
 void PipelineWork::Open() {
-  RollBackStore();
+  RollBackStore(parts_.config->resume_step);
   EachBoundary([](Boundary* boundary) { boundary->Open(); });
 }
 
@@ -101,6 +104,17 @@ Status PipelineWork::StartStep() {
   }
   if (!generation_.ended()) evaluation_->Start(*parts_.plan);
   return Status::Ok();
+}
+
+void PipelineWork::DropBefore(std::uint64_t step) {
+  if (before_ == nullptr) return;
+  before_.reset();
+  RollBackStore(step);
+}
+
+Duration PipelineWork::longest() const {
+  const Duration own = generation_.watch()->longest();
+  return before_ != nullptr ? std::max(own, before_->longest()) : own;
 }
 
 void PipelineWork::CheckOperations() {

@@ -51,9 +51,11 @@ class PipelineWork {
     std::function<void(const SpotResult&)> on_spot_checked;
     Generation::OnFailed on_failed;  // nothing of it runs any more
   };
-  // A target of all zeros: no such neighbour.
+  // A target of all zeros: no such neighbour. `before`: the work that was ended because the
+  // pipeline is broken, which is kept: an end of its links would look like a loss to its
+  // neighbours.
   PipelineWork(const Parts& parts, Handlers handlers, const net::LinkTarget& previous,
-               const net::LinkTarget& next);
+               const net::LinkTarget& next, std::unique_ptr<PipelineWork> before = nullptr);
 
   // What the store has of later steps is forgotten first.
   void Open();
@@ -64,12 +66,19 @@ class PipelineWork {
 
   // Of the plan that Parts names. An error: the step cannot be done.
   Status StartStep();
-  // It has more micro-batches than before.
+  // It has more micro-batches than before, or none as before.
   void ExtendStep();
 
   // Fails where an operation, or a neighbour's frame, takes longer than it can. Call about every
   // OperationWatch::kLookEvery.
   void CheckOperations();
+
+  // Whether there is work that was ended, and kept.
+  bool broken() const { return before_ != nullptr; }
+  // All neighbours know of that: it goes, and what the store has of its step and later ones.
+  void DropBefore(std::uint64_t step);
+  // That an operation took, of what was ended, too.
+  Duration longest() const;
 
   // No task of it begins any more, none reports, and what arrives counts for nothing.
   void End() { generation_.End(); }
@@ -91,12 +100,13 @@ class PipelineWork {
   std::unique_ptr<Boundary> MakeBoundary(storage::BoundarySide side, const net::LinkTarget& target);
   void MakeCompute();
   void OnData();
-  void RollBackStore();
+  void RollBackStore(std::uint64_t step);
 
   const Parts parts_;
   const Handlers handlers_;
   Generation generation_;
   bool computes_ = false;  // the step's micro-batches, not its evaluation
+  std::unique_ptr<PipelineWork> before_;
   // Last, in this order: their callbacks use what is above.
   std::unique_ptr<Boundary> previous_, next_;
   std::unique_ptr<StepCompute> compute_;

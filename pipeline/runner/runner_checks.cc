@@ -102,6 +102,11 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
   if (plan.micro_batches.size() > kMicroBatchesMax || plan.evaluation.size() > kMicroBatchesMax) {
     return InvalidArgument(what + " has too many micro-batches");
   }
+  for (const std::uint32_t pipeline : plan.counting) {
+    if (pipeline < config.pipelines) continue;
+    return InvalidArgument(what + " has micro-batches for pipeline " + std::to_string(pipeline) +
+                           ", which does not exist");
+  }
   const bool evaluates = config.HasGap(config.pipeline) && !plan.evaluation.empty();
   for (const std::uint32_t pipeline : config.with_gaps) {
     const bool counts = plan.counting.empty() || std::ranges::count(plan.counting, pipeline) > 0;
@@ -130,6 +135,10 @@ Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t
 Status CheckLost(const RunnerConfig& config, const StepPlan& plan) {
   for (const Position& at : plan.lost) {
     const bool own = at.pipeline == config.pipeline && at.stage == config.stage;
+    if (plan.amendment == 0 && !config.HasGap(at.pipeline)) {
+      return InvalidArgument("peers of pipeline " + std::to_string(at.pipeline) +
+                             ", which is whole, have left as if they only followed");
+    }
     if (at.pipeline < config.pipelines && at.stage < config.stages && !own) continue;
     return InvalidArgument("the plan of step " + std::to_string(plan.step) + " says that stage " +
                            std::to_string(at.stage) + " of pipeline " +

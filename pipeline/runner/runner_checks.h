@@ -21,7 +21,8 @@ Status CheckRunnerResources(const RunnerConfig& config, const RunnerResources& r
 Status CheckTargets(const RunnerConfig& config, const LinkTargets& targets);
 // Invalid argument if it is not the plan of `next_step`, or not one of this run.
 Status CheckPlan(const RunnerConfig& config, const StepPlan& plan, std::uint64_t next_step);
-// Invalid argument if peers have left that the plan does not have, or this one.
+// Invalid argument if peers have left that the plan does not have, or this one; or of a pipeline
+// that is whole, and the plan is no amendment.
 Status CheckLost(const RunnerConfig& config, const StepPlan& plan);
 // Invalid argument if the order is not for the running `step`, or cannot be carried out.
 Status CheckApply(const replica::ApplyOrder& order, std::uint64_t step);

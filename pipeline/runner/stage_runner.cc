@@ -85,7 +85,7 @@ class Runner final : public StageRunner {
   bool failed() const { return generation_.ended(); }
   bool follows() const { return config_.HasGap(config_.pipeline); }
   // Whether its pipeline is broken, and the scheduler has not said what becomes of the step.
-  bool undecided() const { return retired_ != nullptr && !follows(); }
+  bool undecided() const { return work_ && work_->broken() && !follows(); }
   bool Go(RunnerEvent event, const char* order);
   void Fail(const Status& status, const PeerId* peer = nullptr) { generation_.Fail(status, peer); }
   void OnFailure(const Status& status, const PeerId* peer);
@@ -102,8 +102,8 @@ class Runner final : public StageRunner {
     SHOAL_LOG(kWarning, "pipeline", "device.on_host", {"text", text});
     on_host_.push_back(text);
   }
-  std::unique_ptr<PipelineWork> MakeWork(const net::LinkTarget& previous,
-                                         const net::LinkTarget& next);
+  std::unique_ptr<PipelineWork> MakeWork(const LinkTargets& targets,
+                                         std::unique_ptr<PipelineWork> before = nullptr);
   void Retire();
   void OnPipelineFailed(const Status& status, const PeerId* peer);
   void MaybeUp();
@@ -113,6 +113,9 @@ class Runner final : public StageRunner {
   void ExtendStep(StepPlan plan, bool begins_to_follow);
   void StartStep();
   bool OnPeerLost(const Status& status, const PeerId& peer);
+  void TellLost(const Status& status, const PeerId& peer, bool halted);
+  // Whether others may go on with the step where a peer is lost, and this one with them.
+  bool Outlives() const { return outlives_ && config_.pipelines > 1 && GoesOnAlone(state_); }
   void OnMicroBatchesDone();
   void ReportReady(double squared_norm);
   void Reduced(double squared_norm);
@@ -121,7 +124,6 @@ class Runner final : public StageRunner {
   void TellSettled();
   void CommitBoundaries(std::uint64_t step);
   void ReportApplied();
-  void Watch(Duration every, std::function<void()> look);
   void CheckProgress();
   std::string Awaited(const PeerId** peer) const;
 
@@ -153,8 +155,6 @@ class Runner final : public StageRunner {
   std::unique_ptr<replica::GroupLinks> group_;
   std::unique_ptr<replica::ReplicaStep> replica_;
   std::unique_ptr<replica::StateTransfer> transfer_;  // null: nobody lacks state
-  // That of the pipeline before it broke: who is left of it keeps its links, and says nothing.
-  std::unique_ptr<PipelineWork> retired_;
   std::unique_ptr<PipelineWork> work_;
 };
 
@@ -202,8 +202,8 @@ void Runner::OnFailure(const Status& status, const PeerId* peer) {
                 [this, status, who] { mediator_->OnFailed(status, who ? &*who : nullptr); });
 }
 
-std::unique_ptr<PipelineWork> Runner::MakeWork(const net::LinkTarget& previous,
-                                               const net::LinkTarget& next) {
+std::unique_ptr<PipelineWork> Runner::MakeWork(const LinkTargets& targets,
+                                               std::unique_ptr<PipelineWork> before) {
   PipelineWork::Handlers handlers;
   handlers.on_up = [this] { MaybeUp(); };
   handlers.on_final_gradients = [this](std::size_t parts) {
@@ -219,28 +219,30 @@ std::unique_ptr<PipelineWork> Runner::MakeWork(const net::LinkTarget& previous,
   return std::make_unique<PipelineWork>(
       PipelineWork::Parts{&config_, &resources_, &codecs_, &links_, &plan_, &transfers_, &computed_,
                           &activity_, member_.mark},
-      std::move(handlers), previous, next);
+      std::move(handlers), targets.previous, targets.next, std::move(before));
 }
 
 // What is left of it: the pipeline lacks a stage. What it computed of the step counts for nothing,
 // and what its boundaries hold of it is never committed. It may be at work right now.
 void Runner::Retire() {
-  if (retired_) return;
+  if (work_->broken()) return;
   work_->End();
-  retired_ = std::move(work_);
-  member_.mark = std::make_shared<replica::GradientMark>();
-  work_ = MakeWork({}, {});
+  work_ = MakeWork({}, std::move(work_));
   work_->SetUp(in_flight_bytes_, pending_bytes_, replica_->gate());
+  transfers_.staged_bytes = transfers_.prefetch_bytes = 0;
+  if (state_ == RunnerState::kRunning) activity_.Become(Activity::kStep);
   applying_.ForgoBoundaries();
   ReportApplied();
 }
 
 // Where a neighbour is lost others may go on, and this peer follows them.
 void Runner::OnPipelineFailed(const Status& status, const PeerId* peer) {
-  const bool lost = status.code() == StatusCode::kUnavailable ||
-                    status.code() == StatusCode::kDeadlineExceeded;
-  const bool outlives = peer != nullptr && lost && !retired_ && OnPeerLost(status, *peer);
-  outlives ? Retire() : Fail(status, peer);
+  const bool lost =
+      status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+  const bool outlives = peer != nullptr && lost && !work_->broken() && Outlives();
+  if (!outlives) return Fail(status, peer);
+  TellLost(status, *peer, true);
+  Retire();
 }
 
 void Runner::Start(const LinkTargets& targets) {
@@ -249,15 +251,15 @@ void Runner::Start(const LinkTargets& targets) {
   if (Status status = CheckTargets(config_, targets); !status.ok()) return Fail(status);
   if (resources_.kept != nullptr) resources_.kept->At(config_.resume_step);
   ResetModel();
-  work_ = MakeWork(targets.previous, targets.next);
+  work_ = MakeWork(targets);
   if (config_.pipelines > 1 || !targets.shared.empty()) {
     group_ = std::make_unique<replica::GroupLinks>(&member_, links_, targets.group, targets.shared,
                                                    [this] { MaybeUp(); });
   }
   work_->Open();
   if (group_) group_->Open();
-  Watch(config_.timeouts.step_stall / kWatchdogTicks, [this] { CheckProgress(); });
-  Watch(OperationWatch::kLookEvery, [this] { work_->CheckOperations(); });
+  generation_.Every(config_.timeouts.step_stall / kWatchdogTicks, [this] { CheckProgress(); });
+  generation_.Every(OperationWatch::kLookEvery, [this] { work_->CheckOperations(); });
 }
 
 void Runner::FillMember() {
@@ -361,7 +363,7 @@ void Runner::OnAmendedPlan(StepPlan plan) {
   if (!GoesOnAlone(state_)) return Fail(FailedPrecondition("a plan was amended before link-up"));
   if (Status status = CheckLost(config_, plan); !status.ok()) return Fail(status);
   const bool begins_to_follow = OnLost(plan.lost);
-  if (plan.amendment == 0) return;
+  if (plan.amendment == 0) return;  // they only followed
   if (!plans_.Has(plan.step)) return ExtendStep(std::move(plan), begins_to_follow);
   EachBoundary([&](Boundary* boundary) { boundary->ExtendPlan(plan); });
   if (Status status = plans_.Amend(std::move(plan)); !status.ok()) return Fail(status);
@@ -391,13 +393,11 @@ void Runner::ExtendStep(StepPlan plan, bool begins_to_follow) {
   plan_.counting = member_.counting = std::move(plan.counting);
   if (Status status = replica_->Reopen(); !status.ok()) return Fail(status);
   if (!begins_to_follow) return work_->ExtendStep();
+  member_.mark = std::make_shared<replica::GradientMark>();  // that of the former is theirs
   // What it computed is in its gradients, also of tasks that are under way.
-  auto drop = [model = resources_.model] {
-    model->ZeroGradients();
-    return Status::Ok();
-  };
+  auto drop = [model = resources_.model] { return model->ZeroGradients(), true; };
   generation_.scope().Run(resources_.compute, "gradients.drop", std::move(drop),
-                          [this](const Status&) { StartStep(); });
+                          [this](bool) { StartStep(); });
 }
 
 void Runner::StartStep() {
@@ -406,11 +406,15 @@ void Runner::StartStep() {
 
 // The scheduler hears of it, and says who has left.
 bool Runner::OnPeerLost(const Status& status, const PeerId& peer) {
-  if (!outlives_ || config_.pipelines < 2 || !GoesOnAlone(state_)) return false;
-  notices_.Post("runner.peer_lost", [this, status, peer] {
-    if (!failed()) mediator_->OnPeerLost(status, peer);
-  });
+  if (!Outlives()) return false;
+  TellLost(status, peer, false);
   return true;
+}
+
+void Runner::TellLost(const Status& status, const PeerId& peer, bool halted) {
+  notices_.Post("runner.peer_lost", [this, status, peer, halted] {
+    if (!failed()) mediator_->OnPeerLost(status, peer, halted);
+  });
 }
 
 void Runner::MaybeStartStep() {
@@ -418,6 +422,7 @@ void Runner::MaybeStartStep() {
   if (!Go(RunnerEvent::kPlan, "a step plan")) return;
   plan_ = plans_.Take();
   step_ = plan_.step;
+  if (work_->broken()) member_.mark = std::make_shared<replica::GradientMark>();
   member_.mark->Clear();
   member_.counting = plan_.counting;
   member_.amendment = plan_.amendment;
@@ -432,7 +437,8 @@ void Runner::OnMicroBatchesDone() {
   auto norm = [model = resources_.model] { return model->SquaredGradientNorm(1.0); };
   generation_.scope().Run(resources_.compute, "gradients.local_norm", std::move(norm),
                           [this, of = plan_.amendment](double squared_norm) {
-                            if (of != plan_.amendment) return;  // there is more to compute
+                            // There is more to compute, or nothing that counts.
+                            if (of != plan_.amendment || undecided()) return;
                             // Others clip by it. What is lost is 0 to them, and skips the step.
                             if (!std::isfinite(squared_norm)) member_.mark->Set();
                             ReportReady(std::isfinite(squared_norm) ? squared_norm : 0);
@@ -476,12 +482,12 @@ void Runner::Reduced(double squared_norm) {
 void Runner::OnApply(const replica::ApplyOrder& order) {
   SHOAL_ASSERT_ON(*resources_.control);
   // The group has agreed on the step: others apply it.
-  const bool last = failed() && state_ == RunnerState::kSynced;
-  if (failed() && !last) return;
+  if (failed() && state_ != RunnerState::kSynced) return;
   if (Status status = CheckApply(order, step_); !status.ok()) return Fail(status);
-  if (!last && !Go(RunnerEvent::kApply, "Apply")) return;
+  if (!failed() && !Go(RunnerEvent::kApply, "Apply")) return;
   state_ = RunnerState::kApplying;
   work_->spot_checks().OnApply();
+  if (follows()) work_->DropBefore(order.step);
   applying_.Begin(order.step);
   ApplyModel(order);
   CommitBoundaries(order.step);
@@ -514,7 +520,7 @@ void Runner::CommitBoundaries(std::uint64_t step) {
   };
   EachBoundary([&](Boundary* end) {
     const std::size_t ends = end->Commit(step, committed);
-    if (!retired_) applying_.Await(ends);
+    if (!work_->broken()) applying_.Await(ends);
   });
 }
 
@@ -548,13 +554,6 @@ std::vector<net::LinkStats> Runner::link_stats() const {
   return stats;
 }
 
-void Runner::Watch(Duration every, std::function<void()> look) {
-  generation_.scope().PostAfter("runner.watch", every, [this, every, look = std::move(look)] {
-    look();
-    Watch(every, look);
-  });
-}
-
 void Runner::CheckProgress() {
   // The scheduler, where it is awaited, watches all peers.
   Generation& pipeline = work_->generation();
@@ -563,10 +562,11 @@ void Runner::CheckProgress() {
   const TimePoint moved = std::max(generation_.last_progress(), pipeline.last_progress());
   const Duration idle = resources_.control->clock().Now() - moved;
   // Where an operation usually takes longer than that, no step stalls by it.
-  if (idle < std::max(config_.timeouts.step_stall, 2 * pipeline.watch()->longest())) return;
+  if (idle < std::max(config_.timeouts.step_stall, 2 * work_->longest())) return;
   const PeerId* peer = nullptr;
   const std::string awaited = Awaited(&peer);
-  Fail(DeadlineExceeded(StallText(idle, state_, step_, awaited)), peer);
+  Generation& stalled = state_ == RunnerState::kRunning ? pipeline : generation_;
+  stalled.Fail(DeadlineExceeded(StallText(idle, state_, step_, awaited)), peer);
 }
 
 std::string Runner::Awaited(const PeerId** peer) const {

@@ -33,8 +33,9 @@ class StageRunner {
     // A norm that is not finite: a gradient of this peer was lost in the step.
     // `amendment`: of the plan whose gradients these are.
     virtual void OnSyncDone(std::uint64_t step, std::uint32_t amendment, double squared_norm) = 0;
-    // The link to a peer of another pipeline broke. The generation goes on: that may leave it.
-    virtual void OnPeerLost(const Status& /*status*/, const PeerId& /*peer*/) {}
+    // The link to a peer broke. The generation goes on: that may leave it. `halted`: it is a
+    // neighbour, without which this peer does nothing more for its pipeline; it may follow.
+    virtual void OnPeerLost(const Status& /*status*/, const PeerId& /*peer*/, bool /*halted*/) {}
     // The model has made the step, and no task that changes its weights again was posted since. Not
     // a task of its own: the runner must not be destroyed in it.
     virtual void OnModelApplied(std::uint64_t /*step*/) {}

@@ -49,8 +49,7 @@ inline constexpr Duration kWorthKeeping = std::chrono::seconds(2);
 inline constexpr double kPlanInPlaceSeconds = 3;
 // For a peer to be lost of which others only say that their link to it broke.
 inline constexpr Duration kLinkGrace = std::chrono::seconds(1);
-// Members of a stage: with fewer than that one comes in that makes no pipeline whole, and those who
-// hold it keep it. With 4 `shoal bench churn --kill-every 15s` loses a stage more often.
+// Members of a stage: with fewer than that one comes in that makes no pipeline whole.
 inline constexpr std::size_t kCopiesWanted = 12;
 // It waits for others to get ready, who may make one whole.
 inline constexpr Duration kCopiesWait = std::chrono::seconds(30);

@@ -129,7 +129,8 @@ void RunHistory::Leave(const PipelinesCount& event) {
   for (std::uint32_t p = 0; older && p < hosts_.size() / stages; ++p) {
     const bool left = event.gone.empty() ? !std::ranges::binary_search(event.pipelines, p)
                                          : std::ranges::binary_search(event.gone, p);
-    if (left) std::fill_n(hosts_.begin() + static_cast<std::ptrdiff_t>(p * stages), stages, PeerId{});
+    if (left)
+      std::fill_n(hosts_.begin() + static_cast<std::ptrdiff_t>(p * stages), stages, PeerId{});
   }
 }
 

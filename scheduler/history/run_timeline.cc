@@ -102,6 +102,7 @@ void RunTimeline::On(const PlanMade& event) {
 }
 
 void RunTimeline::On(const PipelinesCount& event) {
+  if (event.only_followers()) return;
   TimelineEntry& entry = New(Kind::kCounting);
   entry.step = event.step;
   entry.pipelines = event.pipelines;

@@ -78,6 +78,8 @@ struct PipelinesCount {
   // Pipelines that are out of the plan as a whole; older logs alone.
   std::vector<std::uint32_t> gone = {};
 
+  // Whether it changes no counting: those that are lost only followed.
+  bool only_followers() const { return dealt_until == 0 && !lost.empty(); }
   // Where they begin to count for nothing but themselves.
   std::uint64_t anew() const { return std::max(step, dealt_until); }
 };

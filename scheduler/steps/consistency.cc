@@ -23,6 +23,12 @@ void ConsistencyChecks::ForgetBefore(std::uint64_t step) {
   weights_.erase(weights_.begin(), weights_.lower_bound({oldest, 0}));
 }
 
+void ConsistencyChecks::Lose(std::uint32_t pipeline, std::uint32_t stage) {
+  for (auto& [of, group] : weights_) {
+    if (of.second == stage) group.erase(pipeline);
+  }
+}
+
 bool ConsistencyChecks::AddChecksum(std::uint64_t step, std::uint32_t pipeline,
                                     const control::v1::BoundaryChecksum& end) {
   ForgetBefore(step);

@@ -29,6 +29,8 @@ class ConsistencyChecks {
   // A new generation: halves of comparisons are forgotten, counts stay.
   void Reset();
 
+  // The member has left: its weights count no more where others are still awaited.
+  void Lose(std::uint32_t pipeline, std::uint32_t stage);
   // False: the two ends of the boundary hold different m.
   bool AddChecksum(std::uint64_t step, std::uint32_t pipeline,
                    const control::v1::BoundaryChecksum& end);

@@ -142,6 +142,14 @@ Duration StepAccount::ready_after(std::uint32_t pipeline, std::uint32_t stage) c
   return At(pipeline, stage).ready_at - began_;
 }
 
+Duration StepAccount::ready_after(const std::vector<std::uint32_t>& pipelines) const {
+  Duration last{};
+  for (const std::uint32_t pipeline : pipelines) {
+    for (std::uint32_t s = 0; s < stages_; ++s) last = std::max(last, ready_after(pipeline, s));
+  }
+  return last;
+}
+
 std::uint64_t StepAccount::local_labels(std::uint32_t pipeline) const {
   return At(pipeline, stages_ - 1).labels;
 }

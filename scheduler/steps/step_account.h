@@ -54,6 +54,8 @@ class StepAccount {
   std::optional<double> held_out_loss() const;
   // From Begin to the member's StepReady.
   Duration ready_after(std::uint32_t pipeline, std::uint32_t stage) const;
+  // To the last of some pipelines' members.
+  Duration ready_after(const std::vector<std::uint32_t>& pipelines) const;
   std::uint64_t local_labels(std::uint32_t pipeline) const;
   // Norm of a pipeline's gradient of its token mean, before any exchange; 0 without labels.
   double local_norm(std::uint32_t pipeline) const;
@@ -98,7 +100,7 @@ class StepAccount {
   std::uint64_t step_ = 0;
   TimePoint began_{}, last_ready_{}, last_synced_{};
   std::size_t ready_ = 0, synced_ = 0;
-  std::vector<Entry> entries_;  // by pipeline, then stage
+  std::vector<Entry> entries_;         // by pipeline, then stage
   std::vector<std::uint32_t> judged_;  // pipelines, in order
   std::set<Position> gaps_;
 };

@@ -23,7 +23,8 @@ class StepTimes {
   void Reset();
 
   double seconds() const { return seconds_; }  // a step, recent average; 0: not known
-  // Of a pipeline, for each micro-batch of a step, recent average, of all generations; 0: not known.
+  // Of a pipeline, for each micro-batch of a step, recent average, of all generations; 0: not
+  // known.
   double micro_batch_seconds() const { return micro_batch_seconds_; }
   double control_seconds() const { return control_seconds_; }                // of the last step
   std::vector<double> last() const { return {last_.begin(), last_.end()}; }  // the newest last

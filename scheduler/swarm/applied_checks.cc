@@ -23,6 +23,10 @@ void AppliedChecks::BeginGeneration() {
   repairing_.clear();
 }
 
+void AppliedChecks::Lose(const std::set<Position>& lost) {
+  for (const auto& [pipeline, stage] : lost) consistency_.Lose(pipeline, stage);
+}
+
 Status AppliedChecks::OnApplied(const Member& member, const control::v1::Applied& applied) {
   if (lifecycle_.state() != RunState::kTraining || applied.step() >= history_.step()) {
     return Status::Ok();

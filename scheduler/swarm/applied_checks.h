@@ -29,6 +29,8 @@ class AppliedChecks {
                 Lifecycle* lifecycle, CheckpointUploads* uploads, MemberFaults* faults);
 
   void BeginGeneration();
+  // Members at these positions have left the plan: their weights are not compared any more.
+  void Lose(const std::set<Position>& lost);
   // A report of a member of the plan, while the run trains. Invalid argument: the report is of a
   // boundary that the member does not have.
   Status OnApplied(const Member& member, const control::v1::Applied& applied);

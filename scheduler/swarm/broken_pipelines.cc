@@ -12,22 +12,30 @@
 namespace shoal::scheduler {
 
 BrokenPipelines::BrokenPipelines(const RunConfig& config, const RunHistory& history,
-                                 Members* members, SwarmPlan* plan, Lifecycle* lifecycle,
+                                 SwarmPlan* plan, Lifecycle* lifecycle, AppliedChecks* applied,
                                  TrainingSteps* steps, Reaction* reaction)
     : config_(config),
       history_(history),
-      members_(*members),
       plan_(*plan),
       lifecycle_(*lifecycle),
+      applied_(*applied),
       steps_(*steps),
       reaction_(*reaction) {}
 
 std::set<Position> BrokenPipelines::PositionsOf(const std::set<PeerId>& peers) const {
   std::set<Position> positions;
-  for (const std::set<PeerId>* const of : {&peers, &given_up_}) {
-    for (const PeerId& peer : *of) {
-      if (const auto position = plan_.PositionOf(peer)) positions.insert(*position);
-    }
+  const auto add = [&](const PeerId& peer) {
+    if (const auto position = plan_.PositionOf(peer)) positions.insert(*position);
+  };
+  for (const PeerId& peer : peers) add(peer);
+  for (const auto& [peer, halted] : given_up_) {
+    if (!halted) add(peer);
+  }
+  std::set<std::uint32_t> broken;
+  for (const auto& [pipeline, stage] : positions) broken.insert(pipeline);
+  for (const auto& [peer, halted] : given_up_) {
+    const auto at = plan_.PositionOf(peer);
+    if (halted && at && !broken.contains(at->first) && !plan_.HasGap(at->first)) add(peer);
   }
   return positions;
 }
@@ -44,9 +52,9 @@ bool BrokenPipelines::MayGoOnWithout(const PeerId& peer) const {
   return plan_.PositionOf(peer).has_value() && MayGoOnWithout(PositionsOf(lost));
 }
 
-bool BrokenPipelines::CannotGoOn(const PeerId& peer) {
+bool BrokenPipelines::CannotGoOn(const PeerId& peer, bool halted) {
   if (!plan_.PositionOf(peer)) return false;
-  given_up_.insert(peer);
+  given_up_[peer] = halted;
   return !lost_.empty();
 }
 
@@ -62,14 +70,17 @@ bool BrokenPipelines::Take(const PeerId& peer, const std::string& cause) {
 void BrokenPipelines::Look() {
   if (lost_.empty() || reaction_.now() - since_ < kLostTogether) return;
   const std::set<Position> lost = PositionsOf(std::exchange(lost_, {}));
-  if (MayGoOnWithout(lost) && !EndsSoonerAnew(lost)) return LeaveOut(lost);
+  const bool may = MayGoOnWithout(lost), anew = may && EndsSoonerAnew(lost);
+  if (may && !anew) return LeaveOut(lost);
+  if (anew) began_anew_ = history_.step();
   const std::string cause = cause_;
   lifecycle_.EndForLost(last_, cause);
 }
 
 bool BrokenPipelines::EndsSoonerAnew(const std::set<Position>& lost) const {
-  // Where faults come more often than steps end, one that began anew each time would never end.
-  if (began_anew_ == history_.step()) return false;
+  // Where faults come more often than steps end, one that began anew each time would never end. No
+  // plan in place keeps a run that has made no step.
+  if (began_anew_ == history_.step() || history_.step() == 0) return false;
   std::vector<BoundPeer> peers;
   std::set<std::uint32_t> broken;
   for (const auto& [pipeline, stage] : lost) broken.insert(pipeline);
@@ -85,7 +96,7 @@ bool BrokenPipelines::EndsSoonerAnew(const std::set<Position>& lost) const {
 }
 
 void BrokenPipelines::LeaveOut(const std::set<Position>& lost) {
-  given_up_.clear();  // they are among them, and leave once
+  given_up_.clear();  // what they do is decided with that
   SHOAL_LOG(kInfo, "scheduler", "pipelines.left_out", {"step", history_.step()},
             {"peers", lost.size()}, {"cause", cause_});
   control::v1::SchedulerMessage message;
@@ -102,8 +113,11 @@ void BrokenPipelines::LeaveOut(const std::set<Position>& lost) {
     }
     plan_.Lose(position);
   }
+  applied_.Lose(lost);
+  lifecycle_.DropGrowth();  // who is left may make no more pipelines
+  if (only_follow) return steps_.GoOnWithoutFollowers(lost, cause_);
   lifecycle_.SetCause(cause_);
-  only_follow ? steps_.GoOnWithoutFollowers(lost, cause_) : steps_.GoOnWithout(lost, cause_);
+  steps_.GoOnWithout(lost, cause_);
 }
 
 }  // namespace shoal::scheduler

@@ -8,6 +8,7 @@
 #define SHOAL_SCHEDULER_SWARM_BROKEN_PIPELINES_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,8 +16,8 @@
 #include "common/ids.h"
 #include "scheduler/config/run_config.h"
 #include "scheduler/plan/placement.h"
+#include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/lifecycle.h"
-#include "scheduler/swarm/members.h"
 #include "scheduler/swarm/reaction.h"
 #include "scheduler/swarm/swarm_plan.h"
 #include "scheduler/swarm/training_steps.h"
@@ -25,14 +26,16 @@ namespace shoal::scheduler {
 
 class BrokenPipelines {
  public:
-  // All outlive it. `initial`: artefacts of the fresh model.
-  BrokenPipelines(const RunConfig& config, const RunHistory& history, Members* members, SwarmPlan* plan,
-                  Lifecycle* lifecycle, TrainingSteps* steps, Reaction* reaction);
+  // All outlive it.
+  BrokenPipelines(const RunConfig& config, const RunHistory& history, SwarmPlan* plan,
+                  Lifecycle* lifecycle, AppliedChecks* applied, TrainingSteps* steps,
+                  Reaction* reaction);
 
   bool MayGoOnWithout(const PeerId& peer) const;
-  // A member of the plan has given the generation up: when others go on, it does not. True: that
-  // they do is about to be decided.
-  bool CannotGoOn(const PeerId& peer);
+  // A member of the plan has given the generation up: when others go on, it does not. `halted`: it
+  // only does nothing more for its pipeline, and follows if that is broken. True: that others go on
+  // is about to be decided.
+  bool CannotGoOn(const PeerId& peer, bool halted);
   // A member of the plan is lost, or cannot go on. False: the generation has to end for it.
   bool Take(const PeerId& peer, const std::string& cause);
   // With any event.
@@ -40,11 +43,10 @@ class BrokenPipelines {
   void GenerationEnded() {
     lost_.clear();
     given_up_.clear();
-    began_anew_ = history_.step();
   }
 
  private:
-  // Where these are, and who has given up.
+  // Where these are, and who goes with them.
   std::set<Position> PositionsOf(const std::set<PeerId>& peers) const;
   bool MayGoOnWithout(const std::set<Position>& lost) const;
   // Pipelines that are left, and those that a plan in place has of who is left.
@@ -53,18 +55,19 @@ class BrokenPipelines {
 
   const RunConfig& config_;
   const RunHistory& history_;
-  Members& members_;
   SwarmPlan& plan_;
   Lifecycle& lifecycle_;
+  AppliedChecks& applied_;
   TrainingSteps& steps_;
   Reaction& reaction_;
 
-  std::set<PeerId> lost_;      // what that means is not decided
-  std::set<PeerId> given_up_;  // who is as soon as somebody is
-  PeerId last_;                // of them
+  std::set<PeerId> lost_;  // what that means is not decided
+  // Who is lost as soon as somebody is. Who has halted: unless its pipeline is broken by others.
+  std::map<PeerId, bool> given_up_;
+  PeerId last_;  // of those who are lost
   std::string cause_;
-  TimePoint since_{};  // the last one
-  std::optional<std::uint64_t> began_anew_;  // the step that the newest generation ended in
+  TimePoint since_{};                        // the last one
+  std::optional<std::uint64_t> began_anew_;  // the last step that was to end sooner so
 };
 
 }  // namespace shoal::scheduler

@@ -47,9 +47,11 @@ class Lifecycle {
     virtual bool GoOnWithout(const PeerId& peer, const std::string& cause) {
       return static_cast<void>(peer), static_cast<void>(cause), false;
     }
-    // A member of the running step cannot go on with it, whoever is left out. True: that goes into
-    // what is being decided of others.
-    virtual bool CannotGoOn(const PeerId& peer) { return static_cast<void>(peer), false; }
+    // A member of the running step cannot go on with it, whoever is left out; `halted`: it can if
+    // its pipeline is broken. True: that goes into what is being decided of others.
+    virtual bool CannotGoOn(const PeerId& peer, bool halted) {
+      return static_cast<void>(peer), static_cast<void>(halted), false;
+    }
     // Whether they would.
     virtual bool MayGoOnWithout(const PeerId& peer) const { return static_cast<void>(peer), false; }
     // The generation in progress has ended: the run is paused. `reason` is for people.
@@ -110,7 +112,9 @@ class Lifecycle {
   bool GoesOnWithout(const PeerId& peer, const std::string& cause) {
     return state_ == RunState::kTraining && owner_.GoOnWithout(peer, cause);
   }
-  bool CannotGoOn(const PeerId& peer) { return active() && owner_.CannotGoOn(peer); }
+  bool CannotGoOn(const PeerId& peer, bool halted) {
+    return active() && owner_.CannotGoOn(peer, halted);
+  }
   bool MayGoOnWithout(const PeerId& peer) const {
     return state_ == RunState::kTraining && owner_.MayGoOnWithout(peer);
   }
@@ -139,6 +143,10 @@ class Lifecycle {
   // order that came before stays.
   enum class Why : std::uint8_t { kGrows, kOther };  // kGrows: more pipelines train then
   void EndWithStep(const std::string& cause, Why why = Why::kOther);
+  // Takes back an order because more pipelines train then.
+  void DropGrowth() {
+    if (step_ending_ && step_ending_->why == Why::kGrows) step_ending_.reset();
+  }
   // A step is applied. True: the generation has ended with it.
   bool StepDone(bool saved);
 

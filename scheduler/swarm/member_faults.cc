@@ -127,7 +127,8 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   const Member* const other = members_.Find(other_id);
   const std::string error = CleanText(broken.error(), kReasonCharactersMax);
   if (broken.refused() && other != nullptr && Refused(member, *other, error)) return;
-  if (broken.ended() && lifecycle_.CannotGoOn(member.peer)) return;
+  const bool gives_up = broken.ended() || broken.halted();
+  if (gives_up && lifecycle_.CannotGoOn(member.peer, !broken.ended())) return;
   if (other == nullptr || !other->placed() || !other->connected) {
     // It is lost, which says more: the generation has ended, or others go on.
     if (!broken.ended() || !lifecycle_.active()) return;
@@ -136,7 +137,8 @@ void MemberFaults::OnLinkBroken(const Member& member, const control::v1::LinkBro
   if (!plan_.Linked(member, *other)) {
     SHOAL_LOG(kWarning, "scheduler", "link.none", {"peer", member.LabelWithPosition()},
               {"complains_of", other->LabelWithPosition()});
-    return;
+    if (!broken.ended() || !lifecycle_.active()) return;
+    return lifecycle_.Lost(member.peer, member.LabelWithPosition() + " cannot go on: " + error);
   }
   const std::string cause = broken.refused()
                                 ? RefusalText(member, *other, error)
@@ -217,8 +219,9 @@ void MemberFaults::Look() {
     const auto here = [](const Member* member) {
       return member != nullptr && member->connected && member->placed();
     };
-    // One of them was lost: what that means is decided.
-    if (here(by) && here(of) && lifecycle_.active()) Judge(*by, *of, complaint.cause);
+    // One of them was lost, or their pipeline is broken: what that means is decided.
+    if (!here(by) || !here(of) || !plan_.Linked(*by, *of)) continue;
+    if (lifecycle_.active()) Judge(*by, *of, complaint.cause);
   }
 }
 

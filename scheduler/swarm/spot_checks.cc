@@ -144,12 +144,20 @@ void SpotChecks::OnChecked(const Member& member, const control::v1::SpotChecked&
   JudgeComplete();
 }
 
-// Their pipelines tell nothing of the micro-batches that they had.
-void SpotChecks::GoOnWithout(const std::set<Position>& lost) {
-  counts_.missed += std::erase_if(pending_, [&](const Pending& check) {
-    return check.step >= history_.step() && std::ranges::any_of(lost, [&](const Position& at) {
-             return at.first == check.pipeline;
-           });
+// Their pipelines tell nothing of the micro-batches that they had, and check none of others.
+void SpotChecks::GoOnWithout() {
+  const auto whole = [this](const PeerId& peer) {
+    const auto position = plan_.PositionOf(peer);
+    return position.has_value() && !plan_.HasGap(position->first);
+  };
+  counts_.missed += std::erase_if(pending_, [&](Pending& check) {
+    if (check.step < history_.step()) return false;
+    for (std::size_t i = check.checkers.size(); i-- > 0;) {
+      if (whole(check.checkers[i])) continue;
+      check.checkers.erase(check.checkers.begin() + static_cast<std::ptrdiff_t>(i));
+      check.reports.erase(check.reports.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    return !whole(check.peer) || check.checkers.empty();
   });
 }
 

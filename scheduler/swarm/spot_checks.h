@@ -43,9 +43,9 @@ class SpotChecks {
   // Reports of members of the plan.
   void OnReady(const Member& member, const control::v1::StepReady& ready);
   void OnChecked(const Member& member, const control::v1::SpotChecked& checked);
-  // Members at these positions have left the plan: the step in progress, and those that are planned
-  // behind it, are dealt out again.
-  void GoOnWithout(const std::set<Position>& lost);
+  // Pipelines have got gaps: the step in progress, and those that are planned behind it, are dealt
+  // out again.
+  void GoOnWithout();
   // Checks whose step is over for long are judged. With any event.
   void Look();
   // The organiser ordered to resume: earlier contradictions count no more.

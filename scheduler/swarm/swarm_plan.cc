@@ -77,6 +77,7 @@ void SwarmPlan::Adopt(PlacementPlan positions, std::set<PeerId> shadows) {
 }
 
 std::optional<Position> SwarmPlan::PositionOf(const PeerId& peer) const {
+  if (peer == PeerId{}) return std::nullopt;
   for (std::uint32_t p = 0; p < pipelines(); ++p) {
     for (std::uint32_t s = 0; s < config_.stages; ++s) {
       if (positions_[p][s] == peer) return Position(p, s);
@@ -152,7 +153,8 @@ std::string SwarmPlan::NamesOf(std::uint32_t stage,
 bool SwarmPlan::Linked(const Member& a, const Member& b) const {
   if (a.peer == b.peer) return false;
   if (a.stage == b.stage) return true;
-  if (a.pipeline == b.pipeline && std::abs(a.stage - b.stage) == 1) return true;
+  const bool neighbours = a.pipeline == b.pipeline && std::abs(a.stage - b.stage) == 1;
+  if (neighbours && !HasGap(static_cast<std::uint32_t>(a.pipeline))) return true;
   const std::vector<std::uint32_t>& sharing = config_.sharing;
   const auto shares = [&](const Member& member) {
     return std::ranges::find(sharing, static_cast<std::uint32_t>(member.stage)) != sharing.end();

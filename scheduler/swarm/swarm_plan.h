@@ -77,8 +77,8 @@ class SwarmPlan {
   std::vector<const Member*> Hosts() const;
   // Those of some pipelines, for people.
   std::string NamesOf(std::uint32_t stage, const std::vector<std::uint32_t>& pipelines) const;
-  // Whether the plan has a link between two of its members: to the stage before or after, in the
-  // stage group, or between stages that share tensors.
+  // Whether the plan has a link between two of its members: to the stage before or after in a
+  // pipeline without a gap, in the stage group, or between stages that share tensors.
   bool Linked(const Member& a, const Member& b) const;
   // The same, and those that a check of outputs may give two of its members.
   bool MayLink(const Member& a, const Member& b) const;

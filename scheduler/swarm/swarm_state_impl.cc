@@ -48,7 +48,7 @@ SwarmStateImpl::SwarmStateImpl(const RunConfig& config, ArtefactMap initial)
       applied_(config_, plan_, history_, &lifecycle_, &uploads_, &faults_),
       spots_(config_, plan_, history_, &lifecycle_, &faults_, &reaction_),
       steps_(config_, plan_, &journal_, &lifecycle_, &faults_, &uploads_, &spots_, &reaction_),
-      broken_(config_, history_, &members_, &plan_, &lifecycle_, &steps_, &reaction_),
+      broken_(config_, history_, &plan_, &lifecycle_, &applied_, &steps_, &reaction_),
       view_({config_, history_, members_, plan_, lifecycle_, newcomers_, faults_, artefacts_,
              uploads_, applied_, spots_, steps_}) {}
 

@@ -99,7 +99,9 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   bool GoOnWithout(const PeerId& peer, const std::string& cause) override {
     return broken_.Take(peer, cause);
   }
-  bool CannotGoOn(const PeerId& peer) override { return broken_.CannotGoOn(peer); }
+  bool CannotGoOn(const PeerId& peer, bool halted) override {
+    return broken_.CannotGoOn(peer, halted);
+  }
   bool MayGoOnWithout(const PeerId& peer) const override { return broken_.MayGoOnWithout(peer); }
   void GenerationEnded(const std::string& reason) override;
   void Finish();

@@ -141,11 +141,13 @@ bool TrainingSteps::MayGoOnWithout(const std::set<std::uint32_t>& pipelines) con
 bool TrainingSteps::EndsSoonerAnew(std::size_t left, std::size_t more) const {
   if (more <= left || left == 0) return false;
   const auto seconds = [this](std::size_t pipelines) {
-    return times_.micro_batch_seconds() * std::ceil(static_cast<double>(config_.micro_batches) /
-                                                    static_cast<double>(pipelines));
+    return times_.micro_batch_seconds() *
+           std::ceil(static_cast<double>(config_.micro_batches) / static_cast<double>(pipelines));
   };
+  // Whoever is ready waits, and has done no more by that.
   const double elapsed = std::chrono::duration<double>(account_.elapsed(reaction_.now())).count();
-  return seconds(more) + kPlanInPlaceSeconds < seconds(left) - elapsed;
+  const double done = std::min(elapsed, seconds(counting_.At(history_.step()).size()));
+  return seconds(more) + kPlanInPlaceSeconds < seconds(left) - done;
 }
 
 bool TrainingSteps::OnlyFollow(const std::set<std::uint32_t>& pipelines) const {
@@ -156,6 +158,7 @@ bool TrainingSteps::OnlyFollow(const std::set<std::uint32_t>& pipelines) const {
 void TrainingSteps::GoOnWithoutFollowers(const std::set<Position>& lost, const std::string& cause) {
   journal_.Record(
       PipelinesCount{planned_, counting_.newest(), 0, cause, {lost.begin(), lost.end()}});
+  const bool ready = account_.all_ready();
   account_.Lose(lost);
   uploads_.GoOnWithout();
   control::v1::SchedulerMessage message;
@@ -165,6 +168,7 @@ void TrainingSteps::GoOnWithoutFollowers(const std::set<Position>& lost, const s
   for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) plan->add_pipelines();
   AddLost(lost, plan);
   reaction_.SendEach(plan_.Hosts(), message);
+  if (!ready && account_.all_ready()) JudgeReady();
   if (reduced_ && account_.all_synced()) EndExchange();
 }
 
@@ -176,7 +180,7 @@ void TrainingSteps::GoOnWithout(const std::set<Position>& lost, const std::strin
   SHOAL_CHECK(some_left);  // as MayGoOnWithout says
   account_.GoOnWithout(lost, Judged());
   uploads_.GoOnWithout();
-  spots_.GoOnWithout(lost);
+  spots_.GoOnWithout();
   reduced_ = false;
   told_.reset();
   lost_.Begin();
@@ -245,11 +249,15 @@ void TrainingSteps::OnReady(const Member& member, const control::v1::StepReady& 
   }
   if (!std::isfinite(ready.squared_norm())) NoteLost(member);
   if (const auto misfit = values_.Loss(member, ready)) return Refuse(*misfit);
-  if (!account_.AddReady(pipeline, stage, ready, reaction_.now()) || !account_.all_ready()) return;
-  const auto counting = static_cast<std::uint32_t>(counting_.At(ready.step()).size());
-  if (ready.amendment() == 0) {
-    times_.AddReady(account_.elapsed(reaction_.now()),
-                    (config_.micro_batches + counting - 1) / counting);
+  const bool added = account_.AddReady(pipeline, stage, ready, reaction_.now());
+  if (added && account_.all_ready()) JudgeReady();
+}
+
+void TrainingSteps::JudgeReady() {
+  const Pipelines& counting = counting_.At(history_.step());
+  const auto count = static_cast<std::uint32_t>(counting.size());
+  if (counting_.AmendmentsOf(history_.step()) == 0) {
+    times_.AddReady(account_.ready_after(counting), (config_.micro_batches + count - 1) / count);
   }
   if (const auto lost = account_.lost_loss(); lost && !account_.any_loss_finite()) {
     return HoldOnLoss(*plan_.At(*lost, config_.stages - 1));

@@ -92,6 +92,8 @@ class TrainingSteps {
   std::vector<LineRate> KnownLines() const;
   StepDecision Decide() const;
   control::v1::SchedulerMessage ReduceMessage();
+  // All members are ready.
+  void JudgeReady();
   void EndExchange();
   void FinishStep();
   void RecordHeldOut();

@@ -72,6 +72,7 @@ class EventLine {
     if (lost > 0) void_from_ = e.resume_step + 1;
   }
   void operator()(const PipelinesCount& e) {
+    if (e.only_followers()) return;
     New(Kind::kCounting);
     (*json_)["pipelines"] = e.pipelines;
     (*json_)["reason"] = e.cause;

@@ -236,11 +236,14 @@ class FailureTest(harness.SwarmTest):
             swarm.start()
             swarm.wait_step(20)
             victim = swarm.peer_at(stage=1, pipeline=1)
+            left = swarm.peer_at(stage=0, pipeline=1)
+            before = swarm.run()["generation"]
             swarm.peers[victim].signal(signal.SIGSTOP)
             fewer = swarm.wait_run(lambda r: "2 of 3 pipelines train" in r["reason"],
                                    PAUSED_WITHIN + 5, "the others go on")
             self.assertIn(victim, fewer["reason"])
-            swarm.wait_step(fewer["step"] + 3)
+            self.assertRegex(fewer["reason"], rf"peer {left} .*follows the others until")
+            self.assertEqual(swarm.wait_step(fewer["step"] + 3)["generation"], before)
             swarm.peers[victim].signal(signal.SIGCONT)
             whole = self.wait_whole(swarm, [])
             self.assertEqual(whole["checkpointStep"], 0)
@@ -250,7 +253,7 @@ class FailureTest(harness.SwarmTest):
             self.assert_close(swarm.run()["losses"], calm)
             swarm.stop()
             self.assertEqual(swarm.audit(250)["stepsThrownAway"], 0)
-            # In the same generation: who is left of its pipeline comes back with the next one.
+            # In the same generation: who is left of its pipeline follows.
             said = [(e["kind"], e["reason"]) for e in swarm.events()["events"]
                     if e["kind"] in ("counting", "ended")]
             self.assertEqual(said[0][0], "counting")

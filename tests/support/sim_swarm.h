@@ -185,7 +185,7 @@ class SimSwarm::Peer final : public pipeline::StageRunner::Mediator {
                  const std::vector<pipeline::BoundaryChecksum>& places) override {
     swarm_->OnApplied(this, step, places);
   }
-  void OnPeerLost(const Status& status, const PeerId& peer) override {
+  void OnPeerLost(const Status& status, const PeerId& peer, bool /*halted*/) override {
     if (!lost_) lost_ = Failure{status, peer};
   }
   void OnFailed(Status status, const PeerId* peer) override;

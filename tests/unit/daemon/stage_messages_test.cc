@@ -41,6 +41,21 @@ TEST(StageMessagesTest, LansAreOfTheOwnStageAndOfThoseThatShareTensors) {
   EXPECT_TRUE(SharedLansOf(PlanOf(2), {0, 1}).empty());
 }
 
+TEST(StageMessagesTest, AStepPlanSaysWhoIsLost) {
+  control::v1::StepPlan plan;
+  plan.set_step(3);
+  plan.add_pipelines()->add_micro_batches()->add_samples(7);
+  plan.add_pipelines();
+  control::v1::Position* const lost = plan.add_lost();
+  lost->set_pipeline(1);
+  lost->set_stage(2);
+  const pipeline::StepPlan step = ToStepPlan(plan, {}, PlanOf(2).config(), {});
+  ASSERT_EQ(step.lost.size(), 1u);
+  EXPECT_EQ(step.lost[0].pipeline, 1u);
+  EXPECT_EQ(step.lost[0].stage, 2u);
+  EXPECT_EQ(step.counting, (std::vector<std::uint32_t>{0}));
+}
+
 // A scheduler's mistake must not write where there is nothing.
 TEST(StageMessagesTest, PipelinesThatThereAreNotDoNotCount) {
   control::v1::Plan plan = PlanOf(2);

@@ -347,8 +347,8 @@ void SimSwarm::OnPlan(SimPeer* peer, const control::v1::Plan& plan) {
   Answer(peer, 500, ready);
 }
 
-// One that was dealt out again begins with what the peer had before, or has nothing for it where its
-// pipeline has lost somebody; and is worked on once more.
+// One that was dealt out again begins with what the peer had before, or has nothing for it where
+// its pipeline has lost somebody; and is worked on once more.
 void SimSwarm::OnStepPlan(SimPeer* peer, const control::v1::StepPlan& plan) {
   EXPECT_GE(plan.step(), peer->applied);
   if (plan.lost_size() > 0 && plan.amendment() == 0) return;  // who only followed

@@ -17,6 +17,7 @@ namespace shoal::scheduler {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 RunConfig Long(std::uint32_t pipelines, std::uint64_t steps) {
   RunConfig config = SimConfig(2, pipelines);
@@ -86,6 +87,12 @@ TEST_F(Broken, TheOthersGoOnWithTheStep) {
   EXPECT_GE(swarm.Peer(left).applied, 7u) << "a copy of its stage, though its pipeline has a gap";
   EXPECT_THAT(swarm.View().reason, HasSubstr("follows the others"));
   EXPECT_EQ(swarm.Peer(other).plans.rbegin()->second.amendment(), 0u);
+  swarm.RunFor(std::chrono::seconds(2));
+  swarm.RestartScheduler(true);
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  swarm.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(swarm.View().generation, 1u) << "it knows who is left, and goes on";
+  EXPECT_EQ(swarm.Peer(left).gone_on, 1u);
   swarm.Connect(victim);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().reason.empty(); }, std::chrono::minutes(1)));
   EXPECT_EQ(swarm.Peer(victim).pipeline, swarm.Peer(left).pipeline) << "it filled the gap";
@@ -110,6 +117,9 @@ TEST_F(Broken, TheLossOfAPeerThatOnlyFollowsBeginsNoStepAnew) {
   swarm.Kill(left);
   ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }, std::chrono::minutes(1)));
   EXPECT_EQ(swarm.View().generation, generation);
+  for (const auto& event : swarm.persisted()) {
+    EXPECT_THAT(event, Not(HasSubstr("dealt_until"))) << "nobody does any of it again";
+  }
   Finish(&swarm);
 }
 
@@ -120,6 +130,54 @@ control::v1::PeerMessage GaveUp(const SimPeer& of, std::uint64_t generation) {
   message.mutable_link_broken()->set_error("nothing came");
   message.mutable_link_broken()->set_ended(true);
   return message;
+}
+
+// Both live, and the link between them broke: then one of another pipeline is lost.
+TEST_F(Broken, WhoCanDoNothingWithoutANeighbourIsCountedOnIfThatOneIsLost) {
+  for (const bool neighbour : {true, false}) {  // is it that is lost
+    SCOPED_TRACE(neighbour);
+    work_ = std::chrono::seconds(10);
+    SimSwarm swarm(Long(3, 30), 617);
+    Begin(&swarm, 6);
+    const std::size_t halts = PeerAt(&swarm, 6, 1, 0), next = PeerAt(&swarm, 6, 1, 1);
+    const std::size_t other = PeerAt(&swarm, 6, 2, 0), whole = PeerAt(&swarm, 6, 0, 0);
+    control::v1::PeerMessage message = GaveUp(swarm.Peer(next), 1);
+    message.mutable_link_broken()->set_ended(false);
+    message.mutable_link_broken()->set_halted(true);
+    swarm.Say(halts, message);
+    swarm.RunFor(std::chrono::milliseconds(300));
+    swarm.Kill(neighbour ? next : other);
+    swarm.RunFor(std::chrono::seconds(2));
+    EXPECT_EQ(swarm.View().generation, 1u);
+    ASSERT_EQ(swarm.View().step, 3u);
+    EXPECT_EQ(swarm.Peer(whole).plans.at(3).lost_size(), neighbour ? 1 : 2);
+    EXPECT_EQ(swarm.Peer(halts).stage, neighbour ? 0 : -1);
+    Finish(&swarm);
+  }
+}
+
+// Who is left of a broken pipeline has no links in it: what they say of each other is no fault.
+TEST_F(Broken, WhoIsLeftIsNotBlamedByItsNeighbour) {
+  RunConfig config = SimConfig(3, 3);
+  config.steps = 30;
+  config.micro_batches = 7;
+  config.checkpoint_every = 1000;
+  config.train_rows = 50000;
+  SimSwarm swarm(config, 618);
+  Begin(&swarm, 9);
+  const std::size_t first = PeerAt(&swarm, 9, 1, 0), second = PeerAt(&swarm, 9, 1, 1);
+  control::v1::PeerMessage message = GaveUp(swarm.Peer(second), 1);
+  message.mutable_link_broken()->set_ended(false);
+  message.mutable_link_broken()->set_halted(true);
+  swarm.Kill(PeerAt(&swarm, 9, 1, 2));
+  swarm.RunFor(std::chrono::milliseconds(200));
+  swarm.Say(first, message);
+  swarm.RunFor(std::chrono::seconds(1));
+  swarm.Say(first, message);
+  swarm.RunFor(std::chrono::seconds(3));
+  EXPECT_EQ(swarm.View().generation, 1u) << swarm.View().reason;
+  EXPECT_EQ(swarm.Peer(first).stage, 0);
+  Finish(&swarm);
 }
 
 // The scheduler waited for good for the step of a pipeline whose members had given the generation
@@ -262,7 +320,7 @@ TEST_F(Broken, TheOthersGoOnWithTheStepWhileANewcomerGetsItsStage) {
     const std::size_t left = PeerAt(&swarm, 6, 0, 0);
     for (int i = 0; i < 2; ++i) swarm.AddPeer();
     ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().generation == 2; }));
-    swarm.RunFor(std::chrono::seconds(5));
+    swarm.RunFor(std::chrono::seconds(9));  // too late to begin the step anew
     int shadows = 0, broken = -1;
     for (std::size_t i = 0; i < 8; ++i) {
       const SimPeer& peer = swarm.Peer(i);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <vector>
 
 #include "unit/scheduler/sim_swarm.h"
@@ -102,6 +103,51 @@ TEST(FollowersTest, WhoFollowsOutlivesPipelinesThatLeaveAndTheScheduler) {
   EXPECT_GE(swarm.Peer(follows).plan.resume_step(), reached) << "no step is lost";
   ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
   ExpectRightLosses(&swarm);
+}
+
+// Its report is the last that lacks. What the others reported is judged as if it had come: a loss
+// that is not finite was stored, and no later scheduler could read that.
+TEST(FollowersTest, NobodyWaitsForTheReportOfAFollowerThatGoes) {
+  for (const bool finite : {true, false}) {
+    SCOPED_TRACE(finite);
+    SimSwarm swarm(Long(2, 2), 513);
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+    const std::size_t follows = PeerAt(&swarm, 4, 0, 1), last = PeerAt(&swarm, 4, 1, 1);
+    swarm.Kill(PeerAt(&swarm, 4, 0, 0));
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(follows).plan.positions_size() == 3; }));
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+    swarm.RunFor(std::chrono::seconds(1));
+    swarm.Peer(follows).filter = [](control::v1::PeerMessage* message) {
+      return !message->has_step_ready();
+    };
+    swarm.RunFor(std::chrono::seconds(1));
+    if (!finite) {
+      swarm.Peer(last).filter = [](control::v1::PeerMessage* message) {
+        if (message->has_step_ready()) message->mutable_step_ready()->set_loss_sum(std::nan(""));
+        return true;
+      };
+      swarm.CutOff(last);  // and says it again
+      swarm.Connect(last);
+    }
+    const std::uint64_t generation = swarm.View().generation, step = swarm.View().step;
+    swarm.RunFor(std::chrono::seconds(2));
+    EXPECT_EQ(swarm.View().step, step) << "its report lacks";
+    swarm.Kill(follows);
+    if (!finite) {
+      ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+      EXPECT_THAT(swarm.View().reason, HasSubstr("the loss is not finite"));
+      swarm.RestartScheduler(true);
+      continue;
+    }
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == step + 5; }));
+    EXPECT_EQ(swarm.View().generation, generation);
+    for (const auto& event : swarm.persisted()) {
+      EXPECT_THAT(event, Not(HasSubstr("dealt_until"))) << "nobody does any of it again";
+    }
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    ExpectRightLosses(&swarm);
+  }
 }
 
 // One spare makes no pipeline, but the run outlives the member whose stage it has, too.

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/runner/runner_checks.h"
 #include "replica/methods/group_limits.h"
 
 namespace shoal::pipeline {
@@ -66,6 +67,51 @@ TEST(StepPlans, OneThatWaitsGetsMoreMicroBatches) {
   EXPECT_EQ(taken.micro_batches.size(), 3u);
   EXPECT_EQ(taken.amendment, 1u);
   EXPECT_EQ(taken.counting, (std::vector<std::uint32_t>{0, 2}));
+}
+
+// Its peer follows: nothing of what it had counts.
+TEST(StepPlans, APipelineWithAGapHasNothingAnyMore) {
+  RunnerConfig config = Config();
+  StepPlans plans(config);
+  ASSERT_TRUE(plans.Add(Plan(4, 2)).ok());
+  EXPECT_FALSE(plans.Amend(Plan(4, 0, 1)).ok()) << "it has no gap";
+  config.with_gaps = {config.pipeline};
+  StepPlan plan = Plan(4, 0, 1);
+  plan.counting = {1, 2};
+  ASSERT_TRUE(plans.Amend(plan).ok());
+  const StepPlan taken = plans.Take();
+  EXPECT_TRUE(taken.micro_batches.empty());
+  EXPECT_EQ(taken.counting, plan.counting);
+}
+
+TEST(StepPlans, WhoIsLostIsInThePlanAndNotThisPeer) {
+  const RunnerConfig config = Config();
+  StepPlan plan = Plan(4, 0, 1);
+  plan.lost = {{1, 0}, {2, 1}, {0, 1}};
+  EXPECT_TRUE(CheckLost(config, plan).ok());
+  for (const Position& at : {Position{3, 0}, Position{1, 2}, Position{0, 0}}) {
+    plan.lost = {{1, 0}, at};
+    EXPECT_EQ(CheckLost(config, plan).code(), StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(StepPlans, WithoutAnAmendmentOnlyFollowersAreLost) {
+  RunnerConfig config = Config();
+  StepPlan plan = Plan(4, 0);
+  plan.lost = {{1, 0}};
+  EXPECT_EQ(CheckLost(config, plan).code(), StatusCode::kInvalidArgument);
+  config.with_gaps = {1};
+  EXPECT_TRUE(CheckLost(config, plan).ok());
+}
+
+// It was believed, and weights of a group were written behind their end.
+TEST(StepPlans, MicroBatchesAreForPipelinesThatThereAre) {
+  const RunnerConfig config = Config();
+  StepPlan plan = Plan(4, 1);
+  plan.counting = {0, 2};
+  EXPECT_TRUE(CheckPlan(config, plan, 4).ok());
+  plan.counting = {0, 3};
+  EXPECT_EQ(CheckPlan(config, plan, 4).code(), StatusCode::kInvalidArgument);
 }
 
 TEST(StepPlans, AnAmendmentGoesOnWithWhatWasPlanned) {

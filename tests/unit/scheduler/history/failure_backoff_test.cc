@@ -89,5 +89,16 @@ TEST(StepTimes, AveragesAndKeepsTheLast) {
   EXPECT_TRUE(times.last().empty());
 }
 
+TEST(StepTimes, KnowsMicroBatchesBeyondAGeneration) {
+  StepTimes times;
+  times.AddReady(std::chrono::seconds(10), 0);
+  EXPECT_EQ(times.micro_batch_seconds(), 0);
+  times.AddReady(std::chrono::seconds(10), 5);
+  times.Reset();
+  EXPECT_EQ(times.micro_batch_seconds(), 2);
+  times.AddReady(std::chrono::seconds(3), 1);
+  EXPECT_DOUBLE_EQ(times.micro_batch_seconds(), 2.3);
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

@@ -30,6 +30,7 @@ TEST(RunTimeline, TellsInOrderWhatHappened) {
       MakeTimeline(
           Stamped({RunBegan{}, RunStarted{}, MemberCame{Host(1), "anna"},
                    PlanMade{1, 0, Hosts({1})}, Losses(0, 1), PipelinesCount{3, {0}},
+                   PipelinesCount{4, {0}, 0, "it only followed", {{1, 0}}},
                    StepSkipped{1, "not finite"}, Losses(1, 1), CheckpointMade{2, {}},
                    MemberGone{Host(1), "anna", "why", 7}, RunHeld{"paused"},
                    GenerationEnded{2, "a link"}, GenerationEnded{2, "lost anna"},
@@ -42,13 +43,13 @@ TEST(RunTimeline, TellsInOrderWhatHappened) {
                                                                {Kind::kJoined, 3},
                                                                {Kind::kRepair, 4},
                                                                {Kind::kCounting, 6},
-                                                               {Kind::kSkipped, 7},
-                                                               {Kind::kLeft, 10},
-                                                               {Kind::kPaused, 11},
-                                                               {Kind::kEnded, 12},
-                                                               {Kind::kScheduler, 15},
-                                                               {Kind::kResumed, 16},
-                                                               {Kind::kFinished, 17}}));
+                                                               {Kind::kSkipped, 8},
+                                                               {Kind::kLeft, 11},
+                                                               {Kind::kPaused, 12},
+                                                               {Kind::kEnded, 13},
+                                                               {Kind::kScheduler, 16},
+                                                               {Kind::kResumed, 17},
+                                                               {Kind::kFinished, 18}}));
   EXPECT_EQ(entries[1].name, "anna");
   EXPECT_EQ(entries[5].peer, Host(1));
   EXPECT_EQ(entries[5].text, "why");

@@ -79,6 +79,27 @@ TEST(StepAccountTest, NobodyReportsForAGap) {
   EXPECT_EQ(account.Judged(1), (std::vector<std::uint32_t>{0}));
 }
 
+TEST(StepAccountTest, NobodyWaitsForAFollowerThatIsLost) {
+  StepAccount account(2);
+  account.Reset(3, {{1, 0}, {2, 0}});
+  const TimePoint start{std::chrono::seconds(1)};
+  account.Begin(4, {}, start);
+  for (const auto& [p, s] : {std::pair(0, 0), {0, 1}, {1, 1}}) {
+    EXPECT_TRUE(account.AddReady(p, s, Ready(s == 1 && p == 0 ? 5 : 0, 1, 1), start));
+    EXPECT_TRUE(account.AddSynced(p, s, 3, start));
+  }
+  EXPECT_FALSE(account.all_ready());
+  account.Lose({{1, 1}});  // which has reported
+  EXPECT_FALSE(account.all_ready());
+  EXPECT_FALSE(account.all_synced());
+  account.Lose({{2, 1}});  // which has not
+  EXPECT_TRUE(account.all_ready());
+  EXPECT_TRUE(account.all_synced());
+  EXPECT_EQ(account.labels(), 5u);
+  EXPECT_EQ(account.squared_norm(), 6);
+  EXPECT_EQ(account.Judged(1), (std::vector<std::uint32_t>{0}));
+}
+
 TEST(StepAccountTest, CountsEachMemberOnceAndOnlyLastStagesLoss) {
   StepAccount account(2, 2);
   const TimePoint start{std::chrono::seconds(1)};
@@ -196,6 +217,13 @@ TEST(ConsistencyChecksTest, ForgetsHalvesThatAreTooOld) {
 
 TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
   ConsistencyChecks checks;
+  EXPECT_FALSE(checks.AddWeights(3, 0, 2, 9, 3));
+  EXPECT_FALSE(checks.AddWeights(3, 0, 1, 7, 3));
+  checks.Lose(1, 0);
+  EXPECT_FALSE(checks.AddWeights(3, 1, 0, 9, 2)) << "another stage";
+  const auto left = checks.AddWeights(3, 0, 0, 9, 2);
+  ASSERT_TRUE(left);
+  EXPECT_TRUE(left->equal) << "whose weights differ has left";
   EXPECT_FALSE(checks.AddWeights(4, 0, 2, 9, 3));
   EXPECT_FALSE(checks.AddWeights(4, 0, 2, 8, 3)) << "it spoke already";
   EXPECT_FALSE(checks.AddWeights(4, 1, 0, 9, 3)) << "another stage";
@@ -205,7 +233,7 @@ TEST(ConsistencyChecksTest, JudgesWeightsWithTheLastMember) {
   EXPECT_FALSE(verdict->equal);
   EXPECT_TRUE(verdict->majority);
   EXPECT_EQ(verdict->differing, std::vector<std::uint32_t>{0});
-  EXPECT_EQ(checks.weight_checks(), 2u);
+  EXPECT_EQ(checks.weight_checks(), 3u);
   EXPECT_EQ(checks.weight_mismatches(), 1u);
 }
 

@@ -78,6 +78,7 @@ TEST(LogEntryTest, EventsHaveTheWordsOfTheTimeline) {
                                                                    {"step", 9},
                                                                    {"generation", 2},
                                                                    {"reason", "anna is gone"}}));
+  EXPECT_EQ(EventOf(PipelinesCount{9, {0, 2}, 0, "it only followed", {{1, 0}}}), Json());
   EXPECT_EQ(EventOf(PipelinesCount{9, {0, 2}, 0, "anna is gone"}),
             (Json{{"kind", "counting"},
                   {"time", 5000},
