@@ -58,7 +58,8 @@ class Generation {
 
   // Calls `look` again and again, until it ends.
   void Every(Duration every, std::function<void()> look) {
-    scope().PostAfter("generation.look", every, [this, every, look = std::move(look)] {
+    SHOAL_ASSERT_ON(*control_);
+    scope_.PostAfter("generation.look", every, [this, every, look = std::move(look)] {
       look();
       Every(every, look);
     });

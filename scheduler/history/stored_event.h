@@ -16,8 +16,8 @@
 #include "common/status.h"
 #include "net/identity/join_ticket.h"
 #include "proto/control.pb.h"
+#include "scheduler/config/position.h"
 #include "scheduler/plan/dealing.h"
-#include "scheduler/plan/placement.h"
 
 namespace shoal::scheduler {
 

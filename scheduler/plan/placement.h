@@ -6,15 +6,12 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "common/ids.h"
+#include "scheduler/config/position.h"
 
 namespace shoal::scheduler {
-
-// In a plan: pipeline and stage.
-using Position = std::pair<std::uint32_t, std::uint32_t>;
 
 struct PlacementPeer {
   PeerId peer;

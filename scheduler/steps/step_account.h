@@ -13,7 +13,7 @@
 
 #include "common/clock.h"
 #include "proto/control.pb.h"
-#include "scheduler/plan/placement.h"
+#include "scheduler/config/position.h"
 
 namespace shoal::scheduler {
 

@@ -14,8 +14,8 @@
 #include <string>
 
 #include "common/ids.h"
+#include "scheduler/config/position.h"
 #include "scheduler/config/run_config.h"
-#include "scheduler/plan/placement.h"
 #include "scheduler/swarm/applied_checks.h"
 #include "scheduler/swarm/lifecycle.h"
 #include "scheduler/swarm/reaction.h"
