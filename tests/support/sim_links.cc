@@ -10,6 +10,7 @@ struct SimNetwork::End {
   Executor* executor = nullptr;
   net::LinkHandlers handlers;
   bool alive = true;              // the Link exists and did not report its end
+  bool closed = false;            // it takes nothing any more, and is about to report that
   std::vector<net::Frame> early;  // sent before there was another end
   bool met = false;               // there is or was another end
   std::weak_ptr<End> other;
@@ -70,8 +71,11 @@ void At(SimWorld* world, TimePoint when, const std::shared_ptr<SimNetwork::End>&
   });
 }
 
-void Break(SimWorld* world, const std::shared_ptr<SimNetwork::End>& end, TimePoint when) {
-  At(world, when, end, [](SimNetwork::End* broken) {
+// From `when` on nothing can be sent; its owner hears of it a moment later.
+void Break(SimWorld* world, const std::shared_ptr<SimNetwork::End>& end, TimePoint when,
+           Duration moment) {
+  world->At(when, [end] { end->closed = true; });
+  At(world, when + moment, end, [](SimNetwork::End* broken) {
     broken->alive = false;
     broken->stats.connected = false;
     // Moved out: the handler may destroy its link.
@@ -125,7 +129,7 @@ std::unique_ptr<net::Link> SimNetwork::Connect(const PeerId& self, Executor* exe
 }
 
 Status SimNetwork::Send(End* from, net::Frame frame) {
-  if (!from->alive) return Unavailable("the link is closed");
+  if (!from->alive || from->closed) return Unavailable("the link is closed");
   if (!from->met) {
     from->early.push_back(std::move(frame));
     return Status::Ok();
@@ -166,7 +170,7 @@ void SimNetwork::Kill(const PeerId& peer) {
   for (const std::weak_ptr<End>& weak : ends_) {
     const std::shared_ptr<End> end = weak.lock();
     if (end == nullptr || (end->self != peer && end->peer != peer)) continue;
-    Break(world_, end, world_->Now() + options_.latency());
+    Break(world_, end, world_->Now() + options_.latency(), options_.latency());
   }
 }
 
@@ -175,7 +179,7 @@ void SimNetwork::Leave(const std::shared_ptr<End>& end) {
   end->handlers = {};
   std::erase_if(waiting_, [&](const auto& entry) { return entry.second == end; });
   if (const std::shared_ptr<End> other = end->other.lock()) {
-    Break(world_, other, world_->Now() + options_.latency());
+    Break(world_, other, world_->Now() + options_.latency(), options_.latency());
   }
 }
 
