@@ -422,7 +422,6 @@ void Runner::MaybeStartStep() {
   if (!Go(RunnerEvent::kPlan, "a step plan")) return;
   plan_ = plans_.Take();
   step_ = plan_.step;
-  if (work_->broken()) member_.mark = std::make_shared<replica::GradientMark>();
   member_.mark->Clear();
   member_.counting = plan_.counting;
   member_.amendment = plan_.amendment;

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "scheduler/config/swarm_limits.h"
@@ -154,6 +155,35 @@ TEST_F(Broken, WhoCanDoNothingWithoutANeighbourIsCountedOnIfThatOneIsLost) {
     EXPECT_EQ(swarm.Peer(halts).stage, neighbour ? 0 : -1);
     Finish(&swarm);
   }
+}
+
+// It said of its weights what no other does, before the others had said anything.
+TEST_F(Broken, TheWeightsOfWhoHasLeftAreNotCompared) {
+  RunConfig config = Long(3, 30);
+  config.weight_check_every = 1;
+  SimSwarm swarm(config, 619);
+  Begin(&swarm, 6);
+  const std::size_t victim = PeerAt(&swarm, 6, 1, 0);
+  const std::size_t others[] = {PeerAt(&swarm, 6, 0, 0), PeerAt(&swarm, 6, 2, 0)};
+  swarm.Peer(victim).corrupt = true;
+  std::vector<std::pair<std::size_t, control::v1::PeerMessage>> said;
+  for (const std::size_t other : others) {
+    swarm.Peer(other).filter = [&said, other](control::v1::PeerMessage* message) {
+      if (message->has_applied()) said.emplace_back(other, *message);
+      return !message->has_applied();
+    };
+  }
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 4; }));
+  swarm.RunFor(std::chrono::seconds(7));
+  ASSERT_EQ(said.size(), 2u);
+  swarm.Kill(victim);
+  swarm.RunFor(std::chrono::seconds(1));
+  for (const std::size_t other : others) swarm.Peer(other).filter = nullptr;
+  for (const auto& [other, message] : said) swarm.Say(other, message);
+  swarm.RunFor(std::chrono::seconds(1));
+  EXPECT_EQ(swarm.View().generation, 1u);
+  EXPECT_EQ(swarm.View().weight_mismatches, 0u) << swarm.View().reason;
+  Finish(&swarm);
 }
 
 // Who is left of a broken pipeline has no links in it: what they say of each other is no fault.

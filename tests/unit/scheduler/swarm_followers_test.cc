@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "unit/scheduler/sim_swarm.h"
@@ -148,6 +150,32 @@ TEST(FollowersTest, NobodyWaitsForTheReportOfAFollowerThatGoes) {
     ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
     ExpectRightLosses(&swarm);
   }
+}
+
+// The pipeline that a spare was to make whole is not there any more: it comes in as a copy.
+TEST(FollowersTest, AnOrderForAFurtherPipelineEndsWithWhoWasToMakeIt) {
+  SimSwarm swarm(Long(2, 2), 514);
+  for (int i = 0; i < 4; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 7; }));
+  const std::size_t follows = PeerAt(&swarm, 4, 0, 1);
+  swarm.Kill(PeerAt(&swarm, 4, 0, 0));
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(follows).plan.positions_size() == 3; }));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kTraining));
+  const std::uint64_t generation = swarm.View().generation;
+  swarm.backward_end = [](int) { return std::chrono::seconds(100); };
+  swarm.RunFor(std::chrono::seconds(5));
+  const std::size_t spare = swarm.AddPeer();
+  swarm.RunFor(std::chrono::seconds(20));
+  ASSERT_EQ(swarm.View().generation, generation);
+  swarm.Kill(follows);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.Peer(spare).stage >= 0; }));
+  const auto said = [&](const char* text) {
+    return std::ranges::count_if(swarm.persisted(), [&](const std::string& event) {
+      return event.find(text) != std::string::npos;
+    });
+  };
+  EXPECT_EQ(said("peers for a further pipeline are here"), 0);
+  EXPECT_EQ(said("a peer is here for one more copy of its stage"), 1);
 }
 
 // One spare makes no pipeline, but the run outlives the member whose stage it has, too.
