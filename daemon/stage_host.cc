@@ -244,9 +244,7 @@ void StageHost::OnStepPlan(const control::v1::StepPlan& plan) {
   SHOAL_ASSERT_ON(*resources_.control);
   if (!runner_ || static_cast<int>(own_.pipeline()) >= plan.pipelines_size()) return;
   if (plan.amendment() > 0) ForgetReports();
-  if (LosesIn(plan, own_.pipeline())) {
-    owner_->OnStageState(PeerState::kTraining, FollowsText(own_.shadow(), false));
-  }
+  if (plan.lost_size() > 0) ShowTraining(whole_ && !LosesIn(plan, own_.pipeline()));
   runner_->OnStepPlan(ToStepPlan(plan, own_, plan_.config(), sharing_));
 }
 
@@ -345,8 +343,12 @@ void StageHost::TellReady() {
   message.mutable_plan_ready()->set_generation(plan_.generation());
   AddRoundTrips(link_stats(), message.mutable_plan_ready());
   owner_->Tell(std::move(message));
-  const bool whole = IsWhole(plan_, own_.pipeline());
-  owner_->OnStageState(PeerState::kTraining, FollowsText(own_.shadow(), whole));
+  ShowTraining(IsWhole(plan_, own_.pipeline()));
+}
+
+void StageHost::ShowTraining(bool whole) {
+  whole_ = whole;
+  owner_->OnStageState(PeerState::kTraining, FollowsText(own_.shadow() && !caught_up_, whole));
 }
 
 void StageHost::OnStepReady(const pipeline::StepReady& ready) {
@@ -574,12 +576,10 @@ std::string StageHost::TellLinkBroken(control::v1::PeerMessage message, const St
   SHOAL_LOG(kWarning, "daemon", "link.broken", {"peer", peer.ToShort()},
             {"error", status.ToString()});
   last_failure_ = message;
-  const std::string what = message.link_broken().refused()
-                               ? "what peer " + peer.ToShort() + " sent cannot be right: "
-                               : "the link to peer " + peer.ToShort() + " broke: ";
+  const std::string text = LinkBrokenText(message.link_broken(), peer);
   owner_->Tell(std::move(message));
-  owner_->OnLinkTrouble(what + status.message());
-  return what + status.message();
+  owner_->OnLinkTrouble(text);
+  return text;
 }
 
 void StageHost::FailPlan(const Status& status) {

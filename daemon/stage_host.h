@@ -186,6 +186,7 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void OnLoaded(Result<std::shared_ptr<Loaded>> loaded);
   Status StartRunner();
   void TellReady();
+  void ShowTraining(bool whole);
   void TellPrepared(const Status& status);
   bool SameStage(const StageHost& former) const;
   void GoOnWithFormer();
@@ -237,8 +238,8 @@ class StageHost : private pipeline::StageRunner::Mediator {
   bool settling_ = false;
   std::unique_ptr<StageHost> former_;  // until it has settled
   std::function<void()> on_settled_;   // once
-  bool prepares_ = false;
-  bool caught_up_ = false;
+  bool prepares_ = false, caught_up_ = false;
+  bool whole_ = true;                              // its pipeline
   std::optional<replica::MissingValues> missing_;  // of a shadow, at its start
   std::optional<Result<std::uint64_t>> held_;      // applied steps in the stage's weights
   bool failed_ = false;

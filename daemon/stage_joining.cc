@@ -148,7 +148,7 @@ void StageHost::OnCaughtUp(std::uint64_t steps) {
   message.mutable_caught_up()->set_generation(plan_.generation());
   message.mutable_caught_up()->set_step(steps);
   owner_->Tell(std::move(message));
-  owner_->OnStageState(PeerState::kTraining, "");
+  ShowTraining(whole_);
 }
 
 }  // namespace shoal::daemon

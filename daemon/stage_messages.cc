@@ -311,6 +311,13 @@ control::v1::PeerMessage LinkBrokenMessage(std::uint64_t generation, const Statu
   return message;
 }
 
+std::string LinkBrokenText(const control::v1::LinkBroken& broken, const PeerId& peer) {
+  const std::string name = "peer " + peer.ToShort();
+  if (broken.refused()) return "what " + name + " sent cannot be right: " + broken.error();
+  const std::string link = "the link to " + name;
+  return broken.error().starts_with(link) ? broken.error() : link + " broke: " + broken.error();
+}
+
 bool LosesIn(const control::v1::StepPlan& plan, std::uint32_t pipeline) {
   return std::ranges::any_of(plan.lost(), [pipeline](const control::v1::Position& at) {
     return at.pipeline() == pipeline;

@@ -62,6 +62,8 @@ void AddRoundTrips(const std::vector<net::LinkStats>& links, control::v1::PlanRe
 // The link to `peer` broke; for more, the fields of LinkBroken.
 control::v1::PeerMessage LinkBrokenMessage(std::uint64_t generation, const Status& status,
                                            const PeerId& peer);
+// The same for people.
+std::string LinkBrokenText(const control::v1::LinkBroken& broken, const PeerId& peer);
 control::v1::PeerMessage StepReadyMessage(std::uint64_t generation,
                                           const pipeline::StepReady& ready);
 control::v1::PeerMessage SpotCheckedMessage(std::uint64_t generation,

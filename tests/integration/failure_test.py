@@ -244,6 +244,9 @@ class FailureTest(harness.SwarmTest):
             self.assertIn(victim, fewer["reason"])
             self.assertRegex(fewer["reason"], rf"peer {left} .*follows the others until")
             self.assertEqual(swarm.wait_step(fewer["step"] + 3)["generation"], before)
+            for name in swarm.peers:
+                if name != victim:
+                    self.assertEqual(swarm.peer_status(name)["health"], [])
             swarm.peers[victim].signal(signal.SIGCONT)
             whole = self.wait_whole(swarm, [])
             self.assertEqual(whole["checkpointStep"], 0)

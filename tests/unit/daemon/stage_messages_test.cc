@@ -56,6 +56,18 @@ TEST(StageMessagesTest, AStepPlanSaysWhoIsLost) {
   EXPECT_EQ(step.counting, (std::vector<std::uint32_t>{0}));
 }
 
+TEST(StageMessagesTest, ABrokenLinkIsNamedOnce) {
+  PeerId peer;
+  peer.key.fill(0xbe);
+  const std::string link = "the link to peer bebebebe";
+  const auto text = [&](const Status& status) {
+    return LinkBrokenText(LinkBrokenMessage(3, status, peer).link_broken(), peer);
+  };
+  EXPECT_EQ(text(Unavailable("nothing came")), link + " broke: nothing came");
+  EXPECT_EQ(text(Unavailable(link + " (stage 1) broke: reset")), link + " (stage 1) broke: reset");
+  EXPECT_EQ(text(InvalidArgument("a frame")), "what peer bebebebe sent cannot be right: a frame");
+}
+
 // A scheduler's mistake must not write where there is nothing.
 TEST(StageMessagesTest, PipelinesThatThereAreNotDoNotCount) {
   control::v1::Plan plan = PlanOf(2);
