@@ -84,7 +84,7 @@ std::string FormatChurn(const ChurnReport& report) {
           " checkpoints; held and resumed " + std::to_string(result.resumed) + " times; " +
           std::to_string(balance.steps) + " steps, " + std::to_string(balance.repeated_steps) +
           " trained again\n\ngoodput " + Fixed(result.goodput, 3) +
-          " (whole pipelines of the machines that were there: at most " +
+          " (whole pipelines of machines that had time to fetch a stage: at most " +
           Fixed(report.whole_pipelines, 3) + ")\n";
   for (const Part& part : PartsOf(balance)) {
     char line[128];

@@ -212,22 +212,42 @@ ChurnTrace Compress(ChurnTrace trace, double factor) {
   return trace;
 }
 
-double WholePipelines(const ChurnTrace& trace, std::uint32_t stages, std::uint32_t pipelines) {
+double WholePipelines(const ChurnTrace& trace, std::uint32_t stages, std::uint32_t pipelines,
+                      Duration fetch) {
   double all = 0, whole = 0;
-  std::uint32_t there = 0;
+  std::set<std::uint32_t> there, ready;
+  std::multimap<Duration, std::uint32_t> fetching;  // machines, by when they have a stage
+  bool began = false;
   Duration last = trace.measured_from;
   const auto spend = [&](Duration until) {
     if (until <= last) return;
     const double seconds = std::chrono::duration<double>(until - last).count();
-    all += there * seconds;
-    whole += stages * std::min(there / stages, pipelines) * seconds;
+    const auto filled = static_cast<std::uint32_t>(ready.size() / stages);
+    all += static_cast<double>(there.size()) * seconds;
+    whole += stages * std::min(filled, pipelines) * seconds;
     last = until;
   };
+  const auto spend_to = [&](Duration until) {
+    for (; !fetching.empty() && fetching.begin()->first <= until;
+         fetching.erase(fetching.begin())) {
+      spend(fetching.begin()->first);
+      if (there.contains(fetching.begin()->second)) ready.insert(fetching.begin()->second);
+    }
+    spend(until);
+  };
   for (const ChurnEvent& event : trace.events) {
-    spend(event.at);
-    event.comes ? ++there : --there;
+    spend_to(event.at);
+    if (event.comes) {
+      there.insert(event.machine);
+      began ? static_cast<void>(fetching.emplace(event.at + fetch, event.machine))
+            : static_cast<void>(ready.insert(event.machine));
+      began = began || there.size() >= stages;
+    } else {
+      there.erase(event.machine);
+      ready.erase(event.machine);
+    }
   }
-  spend(trace.length);
+  spend_to(trace.length);
   return all > 0 ? whole / all : 0;
 }
 

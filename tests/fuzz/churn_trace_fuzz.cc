@@ -18,8 +18,9 @@ void Check(const shoal::daemon::ChurnTrace& trace) {
         event.comes ? there.insert(event.machine).second : there.erase(event.machine) > 0;
     if (!changed || there.size() > shoal::daemon::kTraceMachinesMax) std::abort();
   }
-  const double whole = shoal::daemon::WholePipelines(trace, 4, 16);
-  if (!(whole >= 0 && whole <= 1 + 1e-9)) std::abort();
+  const double whole = shoal::daemon::WholePipelines(trace, 4, 16, {});
+  const double late = shoal::daemon::WholePipelines(trace, 4, 16, std::chrono::seconds(9));
+  if (!(late >= 0 && late <= whole + 1e-9 && whole <= 1 + 1e-9)) std::abort();
   if (shoal::daemon::Compress(trace, 7).events.size() != trace.events.size()) std::abort();
 }
 

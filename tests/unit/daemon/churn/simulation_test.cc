@@ -94,7 +94,8 @@ TEST(ChurnSimulation, ThePartsAreTheWholeWhateverHappens) {
     EXPECT_LT(result.goodput, 1.1 * least);
     EXPECT_EQ(result.deaths, 4u);
     EXPECT_EQ(result.comings, 3u);
-    EXPECT_LT(result.goodput, WholePipelines(kBusy, settings.stages, settings.pipelines) + 0.01);
+    EXPECT_LT(result.goodput,
+              WholePipelines(kBusy, settings.stages, settings.pipelines, {}) + 0.01);
   }
 }
 

@@ -114,10 +114,23 @@ TEST(ChurnTrace, WholePipelinesAreWhatMachinesCanFill) {
   const auto trace = ParseTrace("0,add,a\n0,add,b\n0,add,c\n1000,remove,a\n2000,remove,b\n", 0);
   ASSERT_TRUE(trace.ok());
   // 3 machines for a second, of whom 2 make a pipeline of two; then 2.
-  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 2, 4), 4.0 / 5);
-  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 1, 4), 1.0);
-  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 1, 1), 2.0 / 5);
-  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 3, 1), 3.0 / 5);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 2, 4, Duration{}), 4.0 / 5);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 1, 4, Duration{}), 1.0);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 1, 1, Duration{}), 2.0 / 5);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 3, 1, Duration{}), 3.0 / 5);
+}
+
+TEST(ChurnTrace, WhoComesLaterHasToFetchAStage) {
+  // c comes when a and b are a pipeline, and is of use from 1.5 s on, b's end; d never is.
+  const auto trace = ParseTrace(
+      "0,add,a\n0,add,b\n500,add,c\n1500,remove,b\n1700,add,d\n2500,remove,a\n2500,remove,c\n"
+      "2500,remove,d\n",
+      0);
+  ASSERT_TRUE(trace.ok());
+  const double all = 2.5 + 1.5 + 2 + 0.8;
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 2, 4, seconds(1)), 2 * 2.5 / all);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 2, 4, milliseconds(1500)), 2 * 2.0 / all);
+  EXPECT_DOUBLE_EQ(WholePipelines(*trace, 2, 4, Duration{}), 2 * 2.5 / all);
 }
 
 TEST(ChurnTrace, SteadyDeathsComeAtEqualDistances) {
