@@ -156,7 +156,8 @@ Result<ChurnTrace> ReadTrace(const Asked& asked) {
 Duration LeastFetch(const TrainedModel& model, const ChurnSettings& settings) {
   double bytes = model.stages.front().state_bytes;
   for (const StageCosts& stage : model.stages) bytes = std::min(bytes, stage.state_bytes);
-  const double seconds = 8 * bytes / static_cast<double>(settings.download.value);
+  constexpr double kMost = 1e9;  // longer than any trace, and no overflow
+  const double seconds = std::min(kMost, 8 * bytes / static_cast<double>(settings.download.value));
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 

@@ -61,8 +61,8 @@ Result<ChurnTrace> MakeSteadyTrace(const SteadyChurn& churn);
 ChurnTrace Compress(ChurnTrace trace, double factor);
 
 // The share of the machines' time in which they could stand in whole pipelines of `stages`, at most
-// `pipelines` of them: what no scheduler can exceed. Whoever comes once there were machines for a
-// pipeline has a stage after `fetch` at the earliest.
+// `pipelines` of them: what no scheduler can exceed, but for newcomers before the first step, who
+// need less. Whoever comes once there were machines for a pipeline has a stage after `fetch`.
 double WholePipelines(const ChurnTrace& trace, std::uint32_t stages, std::uint32_t pipelines,
                       Duration fetch);
 
