@@ -214,6 +214,7 @@ void StripedStream::OnAnswer(Stripe* stripe, bool accepted) {
     ++changes_;
     if (stripe->moves) RetireReplaced();
     ReadStripes();
+    WriteWaiting();
     if (owed_) PostWritten();
   } else {
     refused_ = refused_ || !stripe->moves;
@@ -324,23 +325,25 @@ bool StripedStream::OnRetire(Stripe* stripe, bool seen) {
 
 // ---- writing ----
 
-bool StripedStream::CanWrite() const {
-  return std::any_of(stripes_.begin(), stripes_.end(), [](const Stripe& stripe) {
-    return stripe.state == StripeState::kOpen && !stripe.writing;
-  });
-}
+bool StripedStream::CanWrite() const { return std::ranges::any_of(stripes_, IsFree); }
 
 void StripedStream::Write(std::string head, std::shared_ptr<const Buffer> payload,
                           std::size_t offset, std::size_t size) {
   MutexLock lock(mutex_);
   if (closed_) return;
-  const auto stripe = std::find_if(stripes_.begin(), stripes_.end(), [](const Stripe& one) {
-    return one.state == StripeState::kOpen && !one.writing;
-  });
-  SHOAL_CHECK(stripe != stripes_.end() && !owed_);
-  stripe->writing = true;
+  SHOAL_CHECK(!owed_);
   owed_ = true;
-  stripe->stream->Write(std::move(head), std::move(payload), offset, size);
+  waiting_ = Outgoing{std::move(head), std::move(payload), offset, size};
+  WriteWaiting();
+}
+
+void StripedStream::WriteWaiting() {
+  if (!waiting_ || !CanWrite()) return;
+  Outgoing message = *std::exchange(waiting_, std::nullopt);
+  const auto stripe = std::ranges::find_if(stripes_, IsFree);
+  stripe->writing = true;
+  stripe->stream->Write(std::move(message.head), std::move(message.payload), message.offset,
+                        message.size);
   if (CanWrite()) PostWritten();
 }
 
@@ -354,7 +357,7 @@ void StripedStream::TellWritten() {
   std::shared_ptr<StreamSink> sink;
   {
     MutexLock lock(mutex_);
-    if (closed_ || !owed_ || !CanWrite()) return;
+    if (closed_ || !owed_ || waiting_ || !CanWrite()) return;
     owed_ = false;
     sink = sink_;
   }
@@ -365,7 +368,9 @@ void StripedStream::OnStripeWritten(std::size_t index) {
   {
     MutexLock lock(mutex_);
     stripes_[index].writing = false;
-    if (!closed_) WriteNotes(&stripes_[index]);
+    if (closed_) return;
+    WriteNotes(&stripes_[index]);
+    WriteWaiting();
   }
   TellWritten();
 }

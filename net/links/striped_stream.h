@@ -96,6 +96,11 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
     std::optional<Held> held;       // came too early, or while the sink wanted nothing
     bulk::v1::LinkHello hello{};    // to be said, while dialling
   };
+  struct Outgoing {
+    std::string head;
+    std::shared_ptr<const Buffer> payload;
+    std::size_t offset = 0, size = 0;
+  };
 
   StripedStream(DialStripe dial, Executor* executor)
       : dial_(std::move(dial)), executor_(executor) {}
@@ -123,6 +128,9 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   // False: the other end may not say that now.
   bool OnRetire(Stripe* stripe, bool seen) SHOAL_REQUIRES(mutex_);
 
+  static bool IsFree(const Stripe& stripe) {
+    return stripe.state == StripeState::kOpen && !stripe.writing;
+  }
   bool CanWrite() const SHOAL_REQUIRES(mutex_);
   bool IsNext(std::uint64_t sequence) const SHOAL_REQUIRES(mutex_) {
     return sequence <= next_;  // a number that was there already is for the sink to refuse
@@ -135,6 +143,7 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   // Tells the sink that a write is done, if it waits for that and another one is possible.
   void TellWritten();
   void PostWritten();
+  void WriteWaiting() SHOAL_REQUIRES(mutex_);
   void Deliver();
 
   const DialStripe dial_;  // null: accepted
@@ -144,8 +153,10 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   std::vector<Stripe> stripes_ SHOAL_GUARDED_BY(mutex_);
   bool closed_ SHOAL_GUARDED_BY(mutex_) = false;
   bool told_gone_ SHOAL_GUARDED_BY(mutex_) = false;
-  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;     // a stripe was, but for those that move
-  bool owed_ SHOAL_GUARDED_BY(mutex_) = false;        // an OnWritten
+  bool refused_ SHOAL_GUARDED_BY(mutex_) = false;  // a stripe was, but for those that move
+  bool owed_ SHOAL_GUARDED_BY(mutex_) = false;     // an OnWritten
+  // The sink's one message, where the stripe that was free when OnWritten came has retired since.
+  std::optional<Outgoing> waiting_ SHOAL_GUARDED_BY(mutex_);
   bool wanted_ SHOAL_GUARDED_BY(mutex_) = false;      // the sink wants a message
   bool delivering_ SHOAL_GUARDED_BY(mutex_) = false;  // one is with the sink
   std::uint64_t next_ SHOAL_GUARDED_BY(mutex_) = 1;   // sequence number to be delivered

@@ -211,8 +211,17 @@ class SwarmTest(unittest.TestCase):
     def setUp(self):
         folder = Folder()
         self.folder = folder.path
+        self.explained = []  # swarms that do not see how the test ends
         self.addCleanup(folder.__exit__)
         self.addCleanup(self._nothing_left)
+
+    def _callTestMethod(self, method):
+        try:
+            method()
+        except Exception:
+            for swarm in self.explained:
+                swarm.explain()
+            raise
 
     def _nothing_left(self):
         left = processes_naming(str(self.folder))

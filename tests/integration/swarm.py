@@ -66,6 +66,9 @@ class Swarm:
 
     def explain(self):
         """What a failed test needs to be understood, on standard error."""
+        for name, daemon in [*self.peers.items(), ("scheduler", self.scheduler)]:
+            if daemon and daemon.poll() is not None:
+                print(f"---- {name} ended with {daemon.poll()}", file=sys.stderr)
         for log in sorted(self.folder.glob("*.log")):
             print(f"---- {log.name}\n{tail(log)}", file=sys.stderr)
         try:

@@ -47,6 +47,7 @@ class HomesTest(harness.SwarmTest):
         network = {"listen": listen, "advertise": [organiser.address], "relays": list(relays)}
         swarm = self.stack.enter_context(Swarm(self.folder / "s", prefix=organiser.prefix,
                                                network=network, **options))
+        self.explained.append(swarm)
         swarm.start_scheduler()
         return swarm
 

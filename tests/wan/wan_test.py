@@ -27,6 +27,7 @@ class WanTest(harness.SwarmTest):
         swarm = self.stack.enter_context(Swarm(
             self.folder / "s", stages=2, pipelines=1, prefix=a.prefix,
             network={"listen": "10.77.0.1:0", "advertise": ["10.77.0.1"]}, **options))
+        self.explained.append(swarm)
         swarm.start_scheduler()
         swarm.start_peer("p0", *flags, listen="10.77.0.1:0", advertise="10.77.0.1")
         swarm.start_peer("p1", *flags, listen="10.77.0.2:0", advertise="10.77.0.2",
@@ -49,6 +50,7 @@ class WanTest(harness.SwarmTest):
         swarm = self.stack.enter_context(Swarm(
             self.folder / "s", stages=2, pipelines=2, steps=12, micro_batches=4, rows=8,
             data=harness.data(row=128, size=100_000), prefix=alone.prefix))
+        self.explained.append(swarm)
         swarm.start()
         swarm.wait_finished()
         said = swarm.status()["traffic"]["sentWireBytes"]

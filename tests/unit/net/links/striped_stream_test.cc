@@ -22,7 +22,8 @@ ByteSlices OneSlice(const std::string& message) {
   return {std::as_bytes(std::span<const char>(message))};
 }
 
-// One end of a stripe. What is written is with the other end after the stripe's delay, in order.
+// One end of a stripe. What is written is with the other end after the stripe's delay, in order;
+// the writer may be told later than that.
 class FakeStripe final : public BulkStream, public std::enable_shared_from_this<FakeStripe> {
  public:
   FakeStripe(test_support::SimWorld* world, unsigned seed) : world_(world), random_(seed) {}
@@ -37,6 +38,9 @@ class FakeStripe final : public BulkStream, public std::enable_shared_from_this<
   }
 
   void set_delay_us(int least, int most) { delay_ = std::uniform_int_distribution<>(least, most); }
+  void set_told_late_us(int least, int most) {
+    late_ = std::uniform_int_distribution<>(least, most);
+  }
   int writes() const { return writes_; }
   bool gone() const { return gone_; }
 
@@ -53,7 +57,7 @@ class FakeStripe final : public BulkStream, public std::enable_shared_from_this<
     if (size > 0) message.append(reinterpret_cast<const char*>(payload->data()) + offset, size);
     const TimePoint done = world_->Now() + microseconds(delay_(random_));
     arrives_ = std::max(arrives_, done) + microseconds(delay_(random_));
-    world_->At(done, [self = shared_from_this()] {
+    world_->At(done + microseconds(late_(random_)), [self = shared_from_this()] {
       self->writing_ = false;
       if (!self->gone_ && self->sink_) self->sink_->OnWritten(self.get());
     });
@@ -95,7 +99,7 @@ class FakeStripe final : public BulkStream, public std::enable_shared_from_this<
 
   test_support::SimWorld* const world_;
   std::mt19937 random_;
-  std::uniform_int_distribution<> delay_{1, 1};
+  std::uniform_int_distribution<> delay_{1, 1}, late_{0, 0};
   std::weak_ptr<FakeStripe> other_;
   std::shared_ptr<StreamSink> sink_;
   std::deque<std::string> arrived_;
@@ -186,6 +190,7 @@ class StripedStreamTest : public testing::Test {
     const auto& [here, there] = ends_.back();
     here->set_delay_us(1, most_us_);
     there->set_delay_us(1, most_us_);
+    for (const auto& end : {here, there}) end->set_told_late_us(late_us_ / 2, late_us_);
     here->SetSink(std::move(sink));
     if (ends_.size() > 1) {
       there->SetSink(std::make_shared<Greeter>(this, there, other));
@@ -236,6 +241,7 @@ class StripedStreamTest : public testing::Test {
   std::unique_ptr<Executor> executor_ = world_.NewExecutor("control");
   unsigned seed_ = 1;
   int most_us_ = 1;
+  int late_us_ = 0;  // after which a writer is told at most; at least half of it
   bool refuse_ = false;
   bool silent_ = false;  // stripes do not open
   std::vector<std::vector<std::string>> dialled_;
@@ -377,6 +383,7 @@ TEST_P(StripedStreamSeeds, MovesWithoutLosingAMessage) {
   const unsigned seed = GetParam();
   SCOPED_TRACE(testing::Message() << "seed " << seed);
   most_us_ = 400;
+  late_us_ = seed % 2 == 0 ? 1000 : 0;
   b_->read_pause_us = seed % 4 == 0 ? 150 : 0;
   Connect(seed);
   if (seed % 5 == 0) Grow(3);
@@ -437,6 +444,23 @@ TEST_F(StripedStreamTest, MovesAsOftenAsOneLikes) {
   EXPECT_EQ(dialled_.back(), std::vector<std::string>{"better"});
   Grow(2);  // by whoever dialled what is left
   EXPECT_EQ(dialled_.back(), std::vector<std::string>{"stripe"});
+}
+
+// The link was told long ago that it may write; the new lane's own greeting is not known to be
+// written yet.
+TEST_F(StripedStreamTest, AMessageWaitsWhereTheFreeLaneHasRetired) {
+  Connect(1);
+  late_us_ = 50'000;
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::seconds(5)));
+  world_.RunUntil([] { return false; }, std::chrono::milliseconds(10));
+  ASSERT_EQ(b_->stream->stripes(), 1u);
+  for (std::uint64_t i = 1; i <= 3; ++i) b_->to_write.push_back(MessageOf(i, 1));
+  b_->WriteNext();
+  EXPECT_TRUE(a_->sequences.empty());
+  Run();
+  EXPECT_EQ(a_->sequences, (std::vector<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(b_->written, 3);
+  EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
 }
 
 TEST_F(StripedStreamTest, AWayThatCannotBeHadChangesNothing) {
