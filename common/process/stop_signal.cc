@@ -21,6 +21,9 @@ sigset_t SetOf(std::initializer_list<int> list) {
 StopSignal::StopSignal() {
   const sigset_t signals = SetOf({SIGINT, SIGTERM, SIGUSR1});
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  // Where its log goes through a pipe, or a library writes to a router that hung up, this signal
+  // would end a daemon without a word.
+  signal(SIGPIPE, SIG_IGN);
 }
 
 void StopSignal::Request(Status status) {

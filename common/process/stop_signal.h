@@ -12,6 +12,7 @@ namespace shoal {
 class StopSignal {
  public:
   // Blocks SIGINT, SIGTERM and SIGUSR1; construct it before any other thread, which inherits that.
+  // From then on a write that nobody reads fails (EPIPE), and does not end the process.
   StopSignal();
 
   // The process itself wants to end; `status` is why. Raises SIGUSR1. Thread: any.

@@ -1,5 +1,6 @@
 #include "common/process/stop_signal.h"
 
+#include <errno.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -27,6 +28,20 @@ TEST(StopSignalDeathTest, TheSecondSignalEnds) {
     kill(getpid(), SIGTERM);
   };
   EXPECT_EXIT(twice(), ::testing::KilledBySignal(SIGTERM), "");
+}
+
+// miniupnpc writes to a router's socket without MSG_NOSIGNAL.
+TEST(StopSignalDeathTest, AWriteThatNobodyReadsFailsOnly) {
+  const auto write_to_nobody = [] {
+    signal(SIGPIPE, SIG_DFL);
+    StopSignal stop;
+    int ends[2] = {};
+    if (pipe(ends) != 0) return;
+    close(ends[0]);
+    const bool refused = write(ends[1], "x", 1) == -1 && errno == EPIPE;
+    _exit(refused ? 7 : 8);
+  };
+  EXPECT_EXIT(write_to_nobody(), ::testing::ExitedWithCode(7), "");
 }
 
 }  // namespace
