@@ -106,7 +106,8 @@ void PeerNode::TellMemory() {
 void PeerNode::TakePart() {
   SHOAL_ASSERT_ON(*control_);
   if (invite_text_.empty() || handover_ != Handover::kNone) return;
-  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped) return;  // it resumes too late
+  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped)
+    return;  // it resumes too late
   ChangeState(PeerState::kJoining, "resuming");
   connection_->Open(invite_);
 }

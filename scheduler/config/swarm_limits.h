@@ -11,7 +11,9 @@
 
 namespace shoal::scheduler {
 
-inline constexpr std::uint32_t kStepPlansAhead = 3;   // in progress and ahead
+inline constexpr std::uint32_t kStepPlansAhead = 3;  // in progress and ahead
+// While shadows catch up: whoever comes in step counts from the first plan on that is not out.
+inline constexpr std::uint32_t kStepPlansWithShadows = 2;
 inline constexpr std::uint64_t kDealtStepsMax = 64;   // ahead, that a stored event may name
 inline constexpr std::uint32_t kFailuresMax = 5;      // in a row, without progress
 inline constexpr std::uint32_t kSavesFailedMax = 2;   // in a row, then a spare takes the position

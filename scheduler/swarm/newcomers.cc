@@ -203,6 +203,11 @@ void Newcomers::OnChecksum(const Member& member, std::uint64_t step, std::uint64
   }
 }
 
+bool Newcomers::AwaitsVerdict() const {
+  return std::ranges::any_of(caught_up_,
+                             [this](const auto& entry) { return plan_.IsShadow(entry.first); });
+}
+
 std::optional<Newcomers::Verdict> Newcomers::Judge() {
   for (const auto& [peer, sum] : unjudged_) {
     const Member* const shadow = members_.Find(peer);

@@ -54,6 +54,8 @@ class Newcomers {
   void OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum);
   // Of a shadow that can be compared with its group, each once; nothing: there is none.
   std::optional<Verdict> Judge();
+  // A shadow has caught up, and is to be judged after the step in progress.
+  bool AwaitsVerdict() const;
 
   // Whom a plan in place can have beside those that hold their stage.
   std::vector<BoundPeer> Ready() const;

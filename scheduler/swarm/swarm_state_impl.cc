@@ -66,6 +66,7 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   broken_.Look();
   held_.Look();
   if (const auto at = held_.TakeInProgress()) GoOn(*at);
+  steps_.HoldPlans(newcomers_.AwaitsVerdict());
   steps_.ReduceIfReady();  // with any event what it waited for may be over
   TryPlan();
   const bool changed = lifecycle_.state() != before;

@@ -93,20 +93,21 @@ void TrainingSteps::OnInStep() {
   counting_.From(planned_, std::move(counting));
 }
 
+void TrainingSteps::HoldPlans(bool hold) {
+  holds_plans_ = hold;
+  if (!hold && InProgress(history_.step()) && planned_ > history_.step()) SendStepPlans();
+}
+
 void TrainingSteps::Begin() {
   BeginStep();
-  for (std::uint64_t step = history_.step(); step < history_.step() + kStepPlansAhead; ++step) {
-    SendStepPlan(step);
-  }
+  SendStepPlans();
 }
 
 void TrainingSteps::GoOn(std::uint64_t planned, std::optional<control::v1::Reduce> told) {
   planned_ = planned;
   BeginStep();
   told_ = std::move(told);
-  for (std::uint64_t step = planned; step < history_.step() + kStepPlansAhead; ++step) {
-    SendStepPlan(step);
-  }
+  SendStepPlans();
 }
 
 Pipelines TrainingSteps::Judged() const {
@@ -197,6 +198,13 @@ control::v1::StepPlan TrainingSteps::PlanOf(std::uint64_t step) const {
   return MakeStepPlan(config_, *sampler_,
                       {history_.generation(), step, plan_.pipelines(), counting_.DealingAt(step)},
                       timings_);
+}
+
+void TrainingSteps::SendStepPlans() {
+  const std::uint32_t ahead = plan_.shadows().empty() ? kStepPlansAhead
+                              : holds_plans_          ? 1
+                                                      : kStepPlansWithShadows;
+  for (std::uint64_t step = planned_; step < history_.step() + ahead; ++step) SendStepPlan(step);
 }
 
 void TrainingSteps::SendStepPlan(std::uint64_t step) {
@@ -387,7 +395,7 @@ void TrainingSteps::FinishStep() {
   if (decision_.check_weights) check_weights_ = false;
   if (lifecycle_.StepDone(decision_.checkpoint)) return;
   BeginStep();
-  SendStepPlan(history_.step() - 1 + kStepPlansAhead);
+  SendStepPlans();
 }
 
 void TrainingSteps::RecordHeldOut() {

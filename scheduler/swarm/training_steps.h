@@ -70,6 +70,9 @@ class TrainingSteps {
 
   // A shadow of the plan has come in step: its pipeline may count from the next step plan on.
   void OnInStep();
+  // With any event. Whether a shadow is judged after the step in progress: the plan of the step
+  // behind that waits for the verdict where it can.
+  void HoldPlans(bool hold);
   // The members tell the checksums of their weights with the next step.
   void CheckWeights() { check_weights_ = true; }
   const CountingPipelines& counting() const { return counting_; }
@@ -87,6 +90,8 @@ class TrainingSteps {
   void BeginStep();
   // Whose norms are compared; empty: all.
   Pipelines Judged() const;
+  // Those that are to be out by now.
+  void SendStepPlans();
   void SendStepPlan(std::uint64_t step);
   control::v1::StepPlan PlanOf(std::uint64_t step) const;
   std::vector<LineRate> KnownLines() const;
@@ -129,6 +134,7 @@ class TrainingSteps {
   CountingPipelines counting_;
   std::uint64_t planned_ = 0;  // steps whose plans are out
   bool check_weights_ = false;
+  bool holds_plans_ = false;
   bool reduced_ = false;                     // its Reduce is out
   std::optional<control::v1::Reduce> told_;  // by the scheduler before this one
   StepDecision decision_;

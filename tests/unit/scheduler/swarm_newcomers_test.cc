@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -403,6 +404,61 @@ TEST(NewcomersTest, WhoGetsItsStageWrongNeverCounts) {
     for (std::size_t i = 0; i < 4; ++i) EXPECT_LE(Counting(swarm.Peer(i)), 1u);
   }
   ExpectRightLosses(&swarm);
+}
+
+// The first step of a peer's plans in which its pipeline has micro-batches.
+std::optional<std::uint64_t> FirstStepOf(const SimPeer& peer) {
+  for (const auto& [step, plan] : peer.plans) {
+    if (!plan.pipelines(peer.pipeline).micro_batches().empty()) return step;
+  }
+  return std::nullopt;
+}
+
+// A swarm of two pipelines one of whose peers has come back, and gets its stage.
+std::size_t AddShadow(SimSwarm* swarm) {
+  swarm->catch_up = std::chrono::milliseconds(5500);
+  swarm->backward_end = [](int) { return std::chrono::seconds(3); };
+  for (int i = 0; i < 4; ++i) swarm->AddPeer();
+  EXPECT_TRUE(swarm->RunUntil([&] { return swarm->View().step == 3; }));
+  const std::size_t shadow = PeerAt(swarm, 4, 0, 1);
+  swarm->Kill(shadow);
+  swarm->RunFor(std::chrono::seconds(1));
+  swarm->Connect(shadow);
+  EXPECT_TRUE(swarm->RunUntil([&] { return swarm->Peer(shadow).shadow; }, std::chrono::minutes(1)));
+  EXPECT_TRUE(
+      swarm->RunUntil([&] { return !swarm->Peer(shadow).shadow; }, std::chrono::minutes(1)));
+  return shadow;
+}
+
+// Its weights are judged after the step at hand; the next one has begun by then.
+TEST(NewcomersTest, WhoHasCaughtUpCountsFromTheSecondStepOn) {
+  for (const std::uint64_t seed : {511, 512, 513, 514}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SimSwarm swarm(Long(2, 2), seed);
+    const SimPeer& peer = swarm.Peer(AddShadow(&swarm));
+    const std::uint64_t step = peer.applied;
+    ASSERT_TRUE(
+        swarm.RunUntil([&] { return FirstStepOf(peer).has_value(); }, std::chrono::minutes(1)));
+    EXPECT_EQ(*FirstStepOf(peer), step + 2);
+    // Plans are as far ahead as ever then.
+    swarm.RunFor(std::chrono::seconds(1));
+    EXPECT_EQ(peer.plans.rbegin()->first, peer.applied + kStepPlansAhead - 1);
+    ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+    ExpectRightLosses(&swarm);
+  }
+}
+
+TEST(NewcomersTest, NoStepWaitsForAVerdictThatDoesNotCome) {
+  SimSwarm swarm(Long(2, 2), 515);
+  const SimPeer& peer = swarm.Peer(AddShadow(&swarm));
+  const std::uint64_t step = peer.applied;
+  swarm.Peer(PeerAt(&swarm, 4, 0, 1)).filter = [](control::v1::PeerMessage* message) {
+    return !message->has_applied();
+  };
+  const TimePoint before = swarm.now();
+  ASSERT_TRUE(swarm.RunUntil([&] { return peer.applied == step + 10; }, std::chrono::minutes(2)));
+  EXPECT_LT(swarm.now() - before, std::chrono::seconds(45));  // 10 steps of 3 s and a little
+  EXPECT_EQ(FirstStepOf(peer), std::nullopt);
 }
 
 // However many go within a step, and though none is made meanwhile: who is left holds everything.
