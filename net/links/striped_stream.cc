@@ -129,19 +129,26 @@ bool StripedStream::Move(bulk::v1::LinkHello hello, const std::vector<std::strin
   if (!dial_ || closed_ || Dialling() || addresses.empty() || Front() == nullptr) return false;
   for (Stripe& stripe : stripes_) stripe.replaced = stripe.state == StripeState::kOpen;
   if (!DialStripeAt(addresses, std::move(hello), true)) return false;
-  const std::uint64_t born = last_born_;
-  executor_->PostAfter("link.move_timeout", patience, [weak = weak_from_this(), born] {
-    const auto self = weak.lock();
-    if (!self) return;
-    MutexLock late(self->mutex_);
-    for (Stripe& stripe : self->stripes_) {
-      if (stripe.born != born || !stripe.stream) continue;
-      if (stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting) {
-        stripe.stream->Close(Cancelled("no answer"));
-      }
-    }
-  });
+  EndMoveAfter(patience, last_born_, StripeState::kDialling);
   return true;
+}
+
+// One that is reached has as long again to be greeted.
+void StripedStream::EndMoveAfter(Duration patience, std::uint64_t born, StripeState from) {
+  executor_->PostAfter("link.move_timeout", patience,
+                       [weak = weak_from_this(), patience, born, from] {
+                         const auto self = weak.lock();
+                         if (!self) return;
+                         MutexLock late(self->mutex_);
+                         for (Stripe& stripe : self->stripes_) {
+                           if (stripe.born != born || !stripe.stream) continue;
+                           if (stripe.state == from) {
+                             stripe.stream->Close(Cancelled("no answer"));
+                           } else if (stripe.state == StripeState::kGreeting) {
+                             self->EndMoveAfter(patience, born, StripeState::kGreeting);
+                           }
+                         }
+                       });
 }
 
 bool StripedStream::Join(const std::shared_ptr<BulkStream>& stream, std::string head, bool moves) {
@@ -155,6 +162,7 @@ bool StripedStream::Join(const std::shared_ptr<BulkStream>& stream, std::string 
     return false;
   }
   stripe.stream = stream;
+  stripe.untried = true;
   stripe.writing = true;
   ++changes_;
   stream->Write(std::move(head), nullptr, 0, 0);
@@ -232,7 +240,10 @@ void StripedStream::OnStripeGone(std::size_t index, const Status& status) {
         stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting;
     // The other end has read all, or this end has and was told so.
     const bool retired = stripe.state == StripeState::kRetiring && stripe.ended;
-    unused = (never_open || retired) && !closed_;
+    // Where it was open at the other end, that ends the link.
+    const bool given_up = stripe.untried && stripe.state == StripeState::kOpen && OpenStripes() > 1;
+    unused = (never_open || retired || given_up) && !closed_;
+    if (given_up) ++changes_;
     stripe.state = StripeState::kGone;
     stripe.stream = nullptr;
     stripe.held.reset();
@@ -342,6 +353,7 @@ void StripedStream::WriteWaiting() {
   Outgoing message = *std::exchange(waiting_, std::nullopt);
   const auto stripe = std::ranges::find_if(stripes_, IsFree);
   stripe->writing = true;
+  stripe->untried = false;
   stripe->stream->Write(std::move(message.head), std::move(message.payload), message.offset,
                         message.size);
   if (CanWrite()) PostWritten();
@@ -426,6 +438,7 @@ void StripedStream::OnStripeRead(std::size_t index, const ByteSlices& message) {
     MutexLock lock(mutex_);
     Stripe& stripe = stripes_[index];
     stripe.reading = false;
+    stripe.untried = false;
     if (closed_ || stripe.state == StripeState::kGone) return;
     const auto& header = chunk.ok() ? chunk->header : bulk::v1::ChunkHeader::default_instance();
     if (stripe.state == StripeState::kDialling || stripe.state == StripeState::kGreeting) {

@@ -51,8 +51,9 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   // Dials one more stripe, which says `hello` with its number. False: there are enough, the oldest
   // was not dialled by this end, one is still being dialled, or one was refused before.
   bool Grow(bulk::v1::LinkHello hello);
-  // Dials a stripe by one of `addresses`, for `patience` at most, which takes the place of those
-  // that are open now. Failing changes nothing. False: one is being dialled.
+  // Dials a stripe by one of `addresses`, for `patience` at most (the answer may take as long
+  // again), which takes the place of those that are open now. Failing changes nothing. False: one
+  // is being dialled.
   bool Move(bulk::v1::LinkHello hello, const std::vector<std::string>& addresses,
             Duration patience);
   // Takes an accepted stream as one more stripe and answers it with `head`. `moves`: it takes the
@@ -89,6 +90,8 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
     bool dialled = false;  // by this end
     bool moves = false;    // when it is open, those that are `replaced` retire
     bool replaced = false;
+    // Accepted by this end, and nothing has gone over it: the other end may have given it up.
+    bool untried = false;
     bool writing = false;
     bool reading = false;
     bool ended = false;             // the other end writes nothing more
@@ -122,6 +125,7 @@ class StripedStream final : public BulkStream, public std::enable_shared_from_th
   const Stripe* Front() const SHOAL_REQUIRES(mutex_);
   std::size_t OpenStripes() const SHOAL_REQUIRES(mutex_);
   bool Dialling() const SHOAL_REQUIRES(mutex_);
+  void EndMoveAfter(Duration patience, std::uint64_t born, StripeState from);
   void RetireReplaced() SHOAL_REQUIRES(mutex_);
   void Note(Stripe* stripe, bool seen) SHOAL_REQUIRES(mutex_);
   void WriteNotes(Stripe* stripe) SHOAL_REQUIRES(mutex_);

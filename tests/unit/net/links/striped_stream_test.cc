@@ -463,6 +463,54 @@ TEST_F(StripedStreamTest, AMessageWaitsWhereTheFreeLaneHasRetired) {
   EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
 }
 
+// The end that accepts a way has it open before the other end hears of that.
+TEST_F(StripedStreamTest, AWayThatIsGivenUpBeforeItsAnswerChangesNothing) {
+  Connect(1);
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::milliseconds(10)));
+  ends_.back().second->set_delay_us(50'000, 50'000);
+  world_.RunUntil([] { return false; }, std::chrono::milliseconds(5));
+  ASSERT_EQ(b_->stream->stripes(), 2u);
+  const std::uint64_t changes = b_->stream->changes();
+  Run();
+  EXPECT_TRUE(ends_.back().first->gone());
+  EXPECT_EQ(b_->stream->stripes(), 1u);
+  EXPECT_GT(b_->stream->changes(), changes);  // the link looks at its way again
+  for (const auto& user : {a_, b_}) {
+    user->to_write.push_back(MessageOf(1, 1));
+    user->WriteNext();
+  }
+  Run();
+  EXPECT_EQ(a_->sequences, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(b_->sequences, std::vector<std::uint64_t>{1});
+  EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
+}
+
+// One that was reached in time is not given up because its answer takes a while.
+TEST_F(StripedStreamTest, AnAnswerMayTakeAsLongAsTheWayDid) {
+  Connect(1);
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::milliseconds(10)));
+  ends_.back().second->set_delay_us(7'000, 7'000);
+  Run();
+  EXPECT_FALSE(ends_.back().first->gone());
+  EXPECT_TRUE(ends_.front().first->gone());
+  EXPECT_TRUE(a_->gone.empty() && b_->gone.empty());
+}
+
+// What this end sent over it is lost.
+TEST_F(StripedStreamTest, AWayThatIsGivenUpAfterItsFirstMessageEndsTheStream) {
+  Connect(1);
+  ends_[0].second->set_delay_us(500'000, 500'000);
+  ASSERT_TRUE(a_->stream->Move({}, {"better"}, std::chrono::milliseconds(20)));
+  ends_.back().second->set_delay_us(30'000, 30'000);
+  world_.RunUntil([] { return false; }, std::chrono::milliseconds(35));
+  for (std::uint64_t i = 1; i <= 2; ++i) b_->to_write.push_back(MessageOf(i, 1));
+  b_->WriteNext();  // the second one goes over the new lane
+  Run();
+  EXPECT_EQ(ends_.back().second->writes(), 2);
+  EXPECT_EQ(b_->gone.size(), 1u);
+  EXPECT_EQ(a_->gone.size(), 1u);
+}
+
 TEST_F(StripedStreamTest, AWayThatCannotBeHadChangesNothing) {
   Connect(1);
   refuse_ = true;
