@@ -12,6 +12,14 @@ namespace {
 // A checkpoint that is not whole by then is not worth its owner's wait.
 constexpr Duration kHandoverMax = std::chrono::minutes(10);
 
+using Handover = PeerNode::Handover;
+
+// Who ends, or leaves, does so also where its owner pauses it meanwhile.
+Handover After(Handover before, Handover how) {
+  const bool ends = how >= Handover::kLeave;
+  return (ends ? before == Handover::kStop : before >= Handover::kLeave) ? before : how;
+}
+
 }  // namespace
 
 void PeerNode::OnCommand(const std::string& name,
@@ -66,7 +74,7 @@ Result<net::CommandResult> PeerNode::Pause(const std::map<std::string, std::stri
             kept,
         ""};
   }
-  handover_ = Handover::kPause;
+  handover_ = After(handover_, Handover::kPause);
   FinishHandover();
   return net::CommandResult{
       "paused: this peer gives its stage back; `shoal resume` ends the pause" + kept, ""};
@@ -135,7 +143,7 @@ bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   const bool closing = Closes();  // goes when that is done
   if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
   const bool asked = handover_ != Handover::kNone;
-  handover_ = how;
+  handover_ = After(handover_, how);
   if (asked) return true;
   if (closing) {
     control_->PostAfter("daemon.handover", kHandoverMax, [this, closed = closed_] {
@@ -185,8 +193,8 @@ void PeerNode::FinishHandover() {
   const char* const why =
       how == Handover::kShrink ? "telling how much memory a stage may take" : "resuming";
   ChangeState(PeerState::kJoining, rests() ? "pausing" : why);
-  control_->Post("daemon.pause", [this] {
-    if (state_ == PeerState::kJoining) connection_->Open(invite_);
+  control_->Post("daemon.pause", [this, said = reasons_.front()] {
+    if (state_ == PeerState::kJoining) Rejoin(said);
   });
 }
 

@@ -268,23 +268,22 @@ std::string PeerDaemon::status_address() const { return http_->address(); }
 
 PeerDaemon::~PeerDaemon() {
   if (node_) {
-    std::promise<void> stopped;
-    control_->Post("daemon.stop", [this, &stopped] {
-      node_->Stop([this, &stopped] {
+    // Where control is late, that ends behind this.
+    const auto stopped = std::make_shared<std::promise<void>>();
+    control_->Post("daemon.stop", [this, stopped] {
+      node_->Stop([this, stopped] {
         local_.reset();
-        stopped.set_value();
+        stopped->set_value();
       });
     });
-    stopped.get_future().wait_for(kStopTimeout);
+    stopped->get_future().wait_for(kStopTimeout);
   }
   http_.reset();
-  local_.reset();
-  if (node_) {
-    RunOn(control_.get(), [this] {
-      node_->Close();
-      return 0;
-    });
-  }
+  RunOn(control_.get(), [this] {
+    local_.reset();
+    if (node_) node_->Close();
+    return 0;
+  });
   hub_.reset();  // waits for the ends of streams, and control must not
   EndIfHanging();
   compute_.reset();  // ends what runs there, then the next in line

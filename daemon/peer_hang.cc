@@ -13,6 +13,7 @@ namespace {
 // For the farewell to leave the machine, and for the others to go on without this peer: who says
 // hello while it still has a place in the plan is taken for another loss.
 constexpr Duration kFarewellTime = std::chrono::seconds(2);
+constexpr const char* kEnded = "what hung has ended";
 
 }  // namespace
 
@@ -31,7 +32,9 @@ void PeerNode::OnStageHangs(const std::string& what) {
     FinishHandover();
     AwaitEndOfHang();
     ChangeState(PeerState::kJoining, what);
-    control_->PostAfter("daemon.hangs", kFarewellTime, [this] { Rejoin(); });
+    control_->PostAfter("daemon.hangs", kFarewellTime, [this] {
+      if (state_ == PeerState::kJoining) Rejoin(hang_.empty() ? kEnded : hang_);
+    });
   });
 }
 
@@ -44,18 +47,22 @@ void PeerNode::AwaitEndOfHang() {
         if (--*left > 0) return;
         SHOAL_LOG(kInfo, "daemon", "stage.hangs_no_more", {"what", hang_});
         hang_.clear();
-        if (state_ == PeerState::kPaused && !rests()) Rejoin();
+        if (state_ == PeerState::kPaused && !rests()) Rejoin(kEnded);
       });
     });
   }
 }
 
-// A new hello says whether this peer takes a stage.
-void PeerNode::Rejoin() {
+// A new hello says whether this peer takes a stage. What was under way on the former stream never
+// ends, and the scheduler asks again.
+void PeerNode::Rejoin(const std::string& why) {
   SHOAL_ASSERT_ON(*control_);
   if (state_ == PeerState::kDraining || state_ == PeerState::kStopped || invite_text_.empty())
     return;
-  ChangeState(PeerState::kJoining, hang_.empty() ? "what hung has ended" : hang_);
+  offer_.reset();
+  lost_offer_.reset();
+  closed_ = 0;
+  ChangeState(PeerState::kJoining, why);
   connection_->Open(invite_);
 }
 

@@ -112,6 +112,7 @@ void PeerNode::Stop(std::function<void()> stopped) {
   // A moment for the farewell to leave the machine.
   control_->PostAfter("daemon.stopped", std::chrono::milliseconds(50),
                       [this, stopped = std::move(stopped)] {
+                        if (connection_ == nullptr) return;  // Close came first
                         connection_->Close();
                         ChangeState(PeerState::kStopped, "");
                         stopped();
@@ -163,7 +164,7 @@ control::v1::PeerMessage PeerNode::MakeHello() {
   hello->set_device(config_.device);
   memory_told_ = memory_->bytes();
   hello->set_memory_bytes(memory_told_);
-  hello->set_paused(rests());
+  hello->set_paused(rests_told_ = rests());
   const bool holds = stage_ && (stage_->held() || stage_->in_progress());
   if (holds && !stage_->shadow() && !stage_->prepares()) AddHeld(hello->mutable_held());
   return message;
@@ -185,6 +186,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
               rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
+  if (rests() != rests_told_) control_->Post("daemon.rejoin", [this] { Rejoin("resuming"); });
 }
 
 void PeerNode::TakeMembership(const std::string& bytes) {

@@ -103,10 +103,10 @@ class PeerNode : private SchedulerConnection::Owner,
     return hang_;
   }
 
- private:
   // What happens once the run has saved the steps that this peer took part in.
   enum class Handover : std::uint8_t { kNone, kPause, kShrink, kLeave, kFinish, kStop };
 
+ private:
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
   bool ReadyForHello() const override;
@@ -129,7 +129,7 @@ class PeerNode : private SchedulerConnection::Owner,
   void OnStageHangs(const std::string& what) override;
 
   void AwaitEndOfHang();
-  void Rejoin();
+  void Rejoin(const std::string& why);
   bool rests() const { return paused_ || ruled_ || !hang_.empty(); }  // takes no stage
   std::string PauseReason() const;
   void TakeMembership(const std::string& bytes);
@@ -217,7 +217,6 @@ class PeerNode : private SchedulerConnection::Owner,
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan
   bool awaits_request_ = false;  // it was saved just now, and the scheduler may ask for some of it
-
   // State below lives on control.
   SettingsOverlay overlay_;
   PeerState state_ = PeerState::kStarting;
@@ -227,6 +226,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::string invite_text_, hang_;  // hang_: what of this machine hangs; empty: nothing
   net::Invite invite_;
   bool paused_ = false;                  // by its user
+  bool rests_told_ = false;              // by the last hello
   bool ruled_ = false;                   // a rule of the terms keeps it from training
   std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
   QuarantineNotice quarantine_;

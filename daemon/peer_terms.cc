@@ -105,11 +105,7 @@ void PeerNode::TellMemory() {
 // While the stage is handed over its end comes first; the hello behind it says that we want one.
 void PeerNode::TakePart() {
   SHOAL_ASSERT_ON(*control_);
-  if (invite_text_.empty() || handover_ != Handover::kNone) return;
-  if (state_ == PeerState::kDraining || state_ == PeerState::kStopped)
-    return;  // it resumes too late
-  ChangeState(PeerState::kJoining, "resuming");
-  connection_->Open(invite_);
+  if (handover_ == Handover::kNone) Rejoin("resuming");
 }
 
 void PeerNode::OnSecond(std::int64_t now_ms) {

@@ -139,6 +139,7 @@ void LinkGreeter::OnHello(const std::shared_ptr<Caller>& caller, const ByteSlice
 
 void LinkGreeter::Expire(const std::shared_ptr<Caller>& caller) {
   MutexLock lock(mutex_);
+  if (caller->refused) return;
   if (std::find(callers_.begin(), callers_.end(), caller) == callers_.end()) return;
   const Status status = Match(*caller);
   if (status.ok()) {

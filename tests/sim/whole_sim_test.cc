@@ -424,6 +424,22 @@ TEST(WholeSim, APauseThatIsTakenBackAtOnceIsForgotten) {
   }
 }
 
+// Who leaves does so where its owner pauses it, too, before it has gone.
+TEST(WholeSim, APauseDoesNotKeepAPeerThatLeaves) {
+  for (int ms = 0; ms < 400; ms += 40) {
+    WholeOptions options;
+    options.seed = static_cast<unsigned>(200 + ms);
+    WholeSwarm swarm(options, Input());
+    for (int i = 0; i < 4; ++i) swarm.AddPeer();
+    ASSERT_TRUE(swarm.RunUntil([&] { return swarm.step() == 3; }));
+    const std::size_t peer = swarm.PeerAt(0, 0);
+    swarm.Order(peer, "leave");
+    swarm.RunFor(std::chrono::milliseconds(ms));
+    swarm.Order(peer, "pause");
+    EXPECT_TRUE(swarm.RunUntil([&] { return !swarm.Lives(peer); }, std::chrono::minutes(1))) << ms;
+  }
+}
+
 // Many more than have a stage: they wait, come and go, and disturb nobody.
 TEST(WholeSim, ManyPeersWait) {
   WholeOptions options;
