@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <initializer_list>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -75,6 +76,14 @@ void AddIfThere(const std::string& path, std::vector<LeftBehind>* found) {
   found->push_back({path, SizeOf(path)});
 }
 
+// An organiser's: the names of some files are those of a peer's.
+bool IsOfARun(const std::string& directory) {
+  std::error_code error;
+  return std::ranges::any_of(
+      std::initializer_list<const char*>{"events", "run.toml", "scheduler.sock", "artefacts"},
+      [&](const char* name) { return fs::exists(directory + "/" + name, error); });
+}
+
 // Where the help of `shoal completion` says that scripts go, and units.
 void AddOfUser(std::vector<LeftBehind>* found) {
   const std::string unit = UnitPath(ServiceOptions());
@@ -126,6 +135,12 @@ std::vector<LeftBehind> StateOf(const std::string& directory) {
 
 ExitCode Uninstall(const UninstallOptions& options, const std::function<bool()>& runs,
                    std::istream& input) {
+  if (IsOfARun(options.directory)) {
+    return Fail(FailedPrecondition(
+        options.directory +
+        " is the folder of a run, not of a peer: members know the run by its identity.key. If "
+        "nobody needs the run any more, delete the folder"));
+  }
   std::vector<LeftBehind> found = StateOf(options.directory);
   AddOfUser(&found);
   std::uint64_t sum = 0;

@@ -77,6 +77,17 @@ TEST_F(UninstallTest, TakesNothingWhereNoPeerHasItsKey) {
   EXPECT_TRUE(fs::exists(At("home/.config/systemd/user/shoald.service")));
 }
 
+TEST_F(UninstallTest, NeverTakesTheKeyOfARun) {
+  for (const char* name : {"run.toml", "events/LOCK"}) {
+    Write(std::string("state/") + name, "x");
+    EXPECT_EQ(Run(true, false, ""), ExitCode::kFailure) << name;
+    EXPECT_TRUE(fs::exists(At("state/identity.key"))) << name;
+    fs::remove_all(At("state/run.toml"));
+    fs::remove_all(At("state/events"));
+  }
+  EXPECT_EQ(Run(true, false, ""), ExitCode::kOk);
+}
+
 TEST_F(UninstallTest, LeavesNoEmptyFolder) {
   fs::remove(At("state/thesis.txt"));
   EXPECT_EQ(Run(true, false, ""), ExitCode::kOk);
