@@ -34,9 +34,14 @@ std::string Socket(const Target& target) { return target.directory + "/scheduler
 
 ExitCode NotRunning(const Target& target, const Status& status) {
   if (status.code() != StatusCode::kUnavailable) return Fail(status);
-  return Fail(ExitCode::kDaemonNotRunning, "no shoal-scheduler runs in " + target.directory +
-                                               "; start it with `shoal-scheduler --config " +
-                                               target.directory + "/run.toml`");
+  const std::string config = target.directory + "/run.toml";
+  std::error_code error;
+  return Fail(ExitCode::kDaemonNotRunning,
+              "no shoal-scheduler runs in " + target.directory +
+                  (fs::exists(config, error)
+                       ? "; start it with `shoal-scheduler --config " + config + "`"
+                       : "; start it with `shoal-scheduler --config RUN.TOML`, or name the "
+                         "folder of a run with --dir"));
 }
 
 // Makes a folder with its parents; those that are empty at the end are removed again, so that a

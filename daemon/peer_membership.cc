@@ -98,14 +98,16 @@ Result<net::CommandResult> PeerNode::Join(const std::map<std::string, std::strin
   if (found == arguments.end()) return InvalidArgument("join needs an invite");
   SHOAL_ASSIGN_OR_RETURN(const net::Invite invite, ReadInvite(found->second));
   const bool member = state_ != PeerState::kIdle && state_ != PeerState::kJoining;
-  if (member && net::FormatInvite(invite) != invite_text_) {
-    return FailedPrecondition("already a member of run " + run_name_ + "; `shoal leave` first");
+  if (member && invite.scheduler != invite_.scheduler) {
+    return FailedPrecondition("already a member of run \"" + run_name_ +
+                              "\"; for a further run give another folder with --dir, or leave "
+                              "this one for good with `shoal leave`");
   }
   std::map<std::string, std::string> caps = arguments;
   std::erase_if(
       caps, [](const auto& given) { return given.first != "upload" && given.first != "download"; });
   SHOAL_ASSIGN_OR_RETURN(SettingsOverlay next, WithSettings(overlay_, caps, terms_->now_ms()));
-  std::string text = "already a member of run " + run_name_;
+  std::string text = "already a member of run \"" + run_name_ + "\"";
   if (!member) {
     SHOAL_RETURN_IF_ERROR(OpenConnection(found->second));
     next.invite = invite_text_;

@@ -174,6 +174,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
   SHOAL_ASSERT_ON(*control_);
   // Only the answer to a hello counts: one that comes while stopping, or twice, changes nothing.
   if (state_ != PeerState::kJoining) return;
+  scheduler_trouble_.clear();
   run_id_ = RunId{welcome.run()}.ToHex();
   run_name_ = welcome.run_name();
   quarantine_ = {};
@@ -215,6 +216,8 @@ void PeerNode::OnConnectionLost(const Status& status, Duration retry_in) {
   ChangeState(PeerState::kJoining, "no connection to the scheduler (" + status.message() +
                                        "); next try in " + FormatDuration(retry_in) +
                                        (goes_on ? "; the step at hand goes on" : ""));
+  // Not with each of the tries, two a second.
+  if (std::exchange(scheduler_trouble_, status.message()) == status.message()) return;
   SHOAL_LOG(kWarning, "daemon", "scheduler.lost", {"reason", status.message()},
             {"next_try_in", FormatDuration(retry_in)});
 }

@@ -223,7 +223,8 @@ class PeerNode : private SchedulerConnection::Owner,
   std::vector<std::string> reasons_;
   std::string link_trouble_;  // why the newest link failed; empty again once this peer trains
   std::int64_t since_unix_ms_ = 0;
-  std::string invite_text_, hang_;  // hang_: what of this machine hangs; empty: nothing
+  std::string invite_text_, scheduler_trouble_, run_id_, run_name_;
+  std::string hang_;  // what of this machine hangs; empty: nothing
   net::Invite invite_;
   bool paused_ = false;                  // by its user
   bool rests_told_ = false;              // by the last hello
@@ -233,7 +234,6 @@ class PeerNode : private SchedulerConnection::Owner,
   Handover handover_ = Handover::kNone;
   std::uint64_t memory_told_ = 0;      // by the last hello
   std::function<void()> handed_over_;  // of kStop
-  std::string run_id_, run_name_;
   Timeouts timeouts_ = TimeoutsOf(kPeerTimeoutDefault);
   Duration heartbeat_ = timeouts_.heartbeat_interval;
   std::uint64_t heartbeat_round_ = 0, step_ = 0;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dataset/stop_tokens.h"
 #include "model/run/commands.h"
 #include "model/run/json_text-inl.h"
 #include "model/run/terminal.h"
@@ -29,8 +30,8 @@ Status Continue(const GenerateOptions& options, const TextModel& model) {
   if (!options.run.json) std::printf("%s", options.prompt.c_str());
   GenerationLimits limits;
   limits.slide = true;
-  std::vector<std::int32_t> stop;
-  if (model.tokenizer->end_of_text()) stop.push_back(*model.tokenizer->end_of_text());
+  SHOAL_ASSIGN_OR_RETURN(const std::vector<std::int32_t> stop,
+                         dataset::LoadStopTokens(options.run.model, *model.tokenizer));
   limits.stop = stop;
   const auto show = [&](std::string_view piece) {
     if (!options.run.json) WritePiece(piece);

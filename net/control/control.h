@@ -101,7 +101,8 @@ struct ControlClientOptions {
   std::vector<std::string> addresses;  // host:port, or of relays; tried in order
   PeerId scheduler;                    // pinned key
   std::shared_ptr<const Identity> identity;
-  std::string join_secret;  // from the invite
+  std::string join_secret;   // from the invite
+  bool tries_again = false;  // the attempt before has warned of addresses that do not answer
 };
 
 // Caps shared with the links; see rate_limiter.h.

@@ -291,8 +291,10 @@ void Ended(const std::shared_ptr<ClientState>& state, AttendCall* call, const St
   // one is told with all of them.
   const auto& addresses = state->options.addresses;
   if (state->next_address < addresses.size()) {
-    SHOAL_LOG(kWarning, "net", "control.dial_failed", {"address", ShownAddress(state->address)},
-              {"error", failure}, {"next", ShownAddress(addresses[state->next_address])});
+    if (!state->options.tries_again) {
+      SHOAL_LOG(kWarning, "net", "control.dial_failed", {"address", ShownAddress(state->address)},
+                {"error", failure}, {"next", ShownAddress(addresses[state->next_address])});
+    }
   } else {
     state->failures += ")";
   }

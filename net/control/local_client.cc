@@ -3,6 +3,9 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <chrono>
 #include <functional>
 
@@ -31,6 +34,11 @@ Status Ask(const std::string& socket_path, Duration timeout, const Call& call) {
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
   const Status status = FromGrpc(call(stub.get(), &context));
   if (status.code() == StatusCode::kUnavailable) {
+    if (::access(socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
+      return PermissionDenied(socket_path +
+                              " is another user's; give this command as whoever started the "
+                              "daemon there, or with sudo");
+    }
     return Unavailable("nobody listens on " + socket_path + "; start the daemon first");
   }
   if (status.code() == StatusCode::kDeadlineExceeded) {

@@ -1,6 +1,9 @@
 #include "scheduler/server/run_report.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <map>
 #include <utility>
 #include <variant>
@@ -213,6 +216,11 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
 }  // namespace
 
 Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
+  if (::access((directory + "/events").c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
+    return PermissionDenied(directory +
+                            " is another user's; give this command as whoever started the "
+                            "scheduler there, or with sudo");
+  }
   std::vector<TimedEvent> events;
   const auto take = [&](std::uint64_t number, std::string_view event) {
     auto timed = DecodeTimedEvent(event);

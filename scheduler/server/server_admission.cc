@@ -213,9 +213,10 @@ void SchedulerServer::Kick(const Arguments& arguments,
   if (kicked) return reply(FailedPrecondition(label + " is removed already"));
   const std::string reason = CleanText(Argument(arguments, "reason"), kReasonMax);
   KickOne(*found, reason);
-  ReplyStored(
-      {"removed " + label + "; undo it with: shoal swarm kick --undo " + found->ToShort(), ""},
-      reply);
+  ReplyStored({"removed " + label + "; undo it with: shoal swarm kick --dir " + config_.directory +
+                   " --undo " + found->ToShort(),
+               ""},
+              reply);
 }
 
 void SchedulerServer::Release(const Arguments& arguments,

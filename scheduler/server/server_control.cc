@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/file.h"
 #include "common/log.h"
 #include "scheduler/door/wall_clock.h"
 #include "scheduler/server/run_export.h"
@@ -18,12 +19,24 @@ namespace {
 
 constexpr Duration kTick = std::chrono::milliseconds(250);
 constexpr const char* kJsonType = "application/json";
+constexpr std::uint64_t kTokenizerConfigMax = 16 << 20;
 constexpr std::size_t kEventsShown = 50;  // on the page, the newest
 
 Result<net::CommandResult> RunIs(const RunView& view) {
   std::string message = "the run is " + std::string(RunStateName(view.state));
   if (!view.reason.empty()) message += ": " + view.reason;
   return net::CommandResult{message, ""};
+}
+
+// A model that was trained on conversations is not one to continue texts.
+std::string TryCommand(const std::string& model, const std::string& exported, bool adapter) {
+  const std::string& base = adapter ? model : exported;
+  const auto config = ReadFile(base + "/tokenizer_config.json", kTokenizerConfigMax);
+  std::error_code error;
+  const bool chats = std::filesystem::exists(base + "/chat_template.jinja", error) ||
+                     (config.ok() && config->find("\"chat_template\"") != std::string::npos);
+  return std::string(chats ? "shoal chat" : "shoal try") + " --model " + base +
+         (adapter ? " --adapter " + exported : "") + (chats ? "" : " TEXT");
 }
 
 }  // namespace
@@ -241,7 +254,8 @@ void SchedulerServer::Order(AdminCommand::Kind kind,
   const RunView view = state_->View(SystemClock().Now());
   if (view.state == RunState::kFinished) {
     return reply(
-        FailedPrecondition("the run is finished; take the model with: shoal swarm export"));
+        FailedPrecondition("the run is finished; take the model with: shoal swarm export --dir " +
+                           config_.directory + " --out ./tuned"));
   }
   if (view.state == RunState::kFailed) {
     return reply(FailedPrecondition("the run has failed: " + view.reason));
@@ -279,9 +293,7 @@ void SchedulerServer::Export(const std::map<std::string, std::string>& arguments
           std::to_string(step) + " to " + path +
           (as == "gguf" ? "; run it with: llama-cli -m " + path +
                               "/model.gguf, or: ollama create NAME -f " + path + "/Modelfile"
-           : as == "adapter"
-               ? "; try it with: shoal try --model " + model + " --adapter " + path + " TEXT"
-               : "; try it with: shoal try --model " + path + " TEXT");
+                        : "; try it with: " + TryCommand(model, path, as == "adapter"));
       for (const std::string& note : *notes) message += "\nnote: " + note;
       reply(net::CommandResult{message, "{\"step\":" + std::to_string(step) + "}"});
     });

@@ -185,6 +185,13 @@ class ChatTest(ModelTest):
         self.assertRegex(done.stderr, r"message has \d+ tokens.*at most 128: shorten it\n")
         self.assertTrue(done.stdout.strip())
 
+    def test_a_text_ends_where_the_models_files_say(self):
+        model = self.model()
+        ids = self.says("the king")["ids"]
+        end = ids.index(ids[len(ids) // 2])
+        (model / "generation_config.json").write_text(json.dumps({"eos_token_id": ids[end]}))
+        self.assertEqual(says(model, "the king")["ids"], ids[:end])
+
     def test_what_cannot_chat_is_said(self):
         done = run("shoal", "chat", "--model", harness.model(), check=False)
         self.assert_refused(done, BAD_CONFIG, "no chat template.*chat_template.jinja.*shoal try")

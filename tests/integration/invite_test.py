@@ -2,6 +2,8 @@
 
 import base64
 import re
+import shutil
+import subprocess
 import time
 
 import harness
@@ -163,6 +165,57 @@ class InviteTest(harness.SwarmTest):
             wait_for(lambda: self.members(swarm)[name]["connected"], 30, "it is back")
             swarm.wait_step(swarm.run()["step"] + 2)
             swarm.stop()
+
+
+class SecondInviteTest(harness.SwarmTest):
+
+    def test_a_further_invite_of_the_same_run(self):
+        with Swarm(self.folder / "s", stages=1, steps=100_000) as swarm:
+            swarm.start()
+            swarm.wait_step(1)
+            made = run("shoal", "swarm", "invite", "--dir", swarm.run_folder).stdout
+            invite = re.search(r"shoal1_\S+", made)[0]
+            self.assertNotEqual(invite, swarm.invite())
+            folder = swarm.peer_folder("p0")
+            said = run("shoal", "join", invite, "--dir", folder, "--upload", "1mbit").stdout
+            self.assertRegex(said, 'already a member of run "test".*1 Mbit/s')
+            self.assertEqual(swarm.peer_status("p0")["limits"]["upBps"], 1_000_000)
+            with Swarm(self.folder / "t", stages=1) as other:
+                other.start_scheduler()
+                done = run("shoal", "join", other.invite(), "--dir", folder, check=False)
+            self.assert_refused(done, FAILURE, 'already a member of run "test"', "--dir",
+                                "for good")
+
+    def test_who_waits_for_a_scheduler_says_so_once(self):
+        with Swarm(self.folder / "s", stages=1, steps=100_000,
+                   network={"listen": f"127.0.0.1:{harness.free_port()}"}) as swarm:
+            swarm.start()
+            swarm.wait_step(1)
+            swarm.scheduler.kill()
+            log = swarm.folder / "p0.log"
+            wait_for(lambda: "Connection refused" in log.read_text(), 20, "it has tried again")
+            tried = log.read_text().count("scheduler.lost")
+            time.sleep(4)  # about eight tries
+            self.assertEqual(log.read_text().count("scheduler.lost"), tried)
+            swarm.start_scheduler()
+            swarm.wait_step(swarm.status()["run"]["step"] + 2)
+
+    def test_who_may_not_look_is_not_told_that_nothing_runs(self):
+        nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        if not harness.is_root() or not shutil.which("setpriv"):
+            self.skipTest("needs root and setpriv")
+        with Swarm(self.folder / "s", stages=1, steps=100_000) as swarm:
+            swarm.start()
+            if subprocess.run([*nobody, harness.program("shoal"), "version"], check=False,
+                              capture_output=True).returncode != 0:
+                self.skipTest("another user may not start the programs here")
+            peer, organiser = swarm.peer_folder("p0"), swarm.run_folder
+            for command in (("status", "--dir", peer), ("pause", "--dir", peer),
+                            ("swarm", "status", "--dir", organiser),
+                            ("swarm", "audit", "--dir", organiser)):
+                done = run("shoal", *command, check=False, prefix=nobody)
+                self.assert_refused(done, PERMISSION, "another user's", "sudo")
+            swarm.check_alive()
 
 
 if __name__ == "__main__":

@@ -162,7 +162,16 @@ TEST_F(Shoal, APipeInPlaceOfTheLogHangsNobody) {
   }
 }
 
+TEST_F(Shoal, AFolderThatIsNoRunsIsNotSaidToHaveOne) {
+  const Outcome run = Start("swarm status --dir " + At("elsewhere"));
+  EXPECT_EQ(run.exit, 3);
+  ExpectOneLine(run);
+  EXPECT_THAT(run.error, HasSubstr("or name the folder of a run with --dir"));
+}
+
 TEST_F(Shoal, WithoutSchedulerItSaysHowToStartOne) {
+  fs::create_directories(At("run"));
+  ASSERT_TRUE(WriteFileAtomic(At("run/run.toml"), "").ok());
   for (const char* name : {"status", "start", "pause", "resume", "invite", "invites", "members",
                            "revoke 01ab", "kick 01ab", "stop"}) {
     const Outcome run = Start(std::string("swarm ") + name + " --dir " + At("run"));
