@@ -133,8 +133,10 @@ Finding CheckSlowStart() {
 void CheckDaemon(const Target& target, const Result<std::string>& status,
                  std::vector<Finding>* findings) {
   if (!status.ok() && status.status().code() != StatusCode::kUnavailable) {
+    const bool hangs = status.status().code() != StatusCode::kPermissionDenied;
     findings->push_back({Verdict::kBad, "daemon", status.status().message(),
-                         "`shoal logs` shows its last lines; stop it and start it again"});
+                         hangs ? "`shoal logs` shows its last lines; stop it and start it again"
+                               : "give the command as that user, or with sudo"});
     return;
   }
   if (!status.ok()) {

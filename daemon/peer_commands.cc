@@ -12,13 +12,8 @@ namespace {
 // A checkpoint that is not whole by then is not worth its owner's wait.
 constexpr Duration kHandoverMax = std::chrono::minutes(10);
 
-using Handover = PeerNode::Handover;
-
-// Who ends, or leaves, does so also where its owner pauses it meanwhile.
-Handover After(Handover before, Handover how) {
-  const bool ends = how >= Handover::kLeave;
-  return (ends ? before == Handover::kStop : before >= Handover::kLeave) ? before : how;
-}
+constexpr const char* kEnding =
+    "this shoald ends already, once others have what it holds; `shoal status` shows how far it is";
 
 }  // namespace
 
@@ -50,6 +45,7 @@ void PeerNode::OnCommand(const std::string& name,
 }
 
 Result<net::CommandResult> PeerNode::Pause(const std::map<std::string, std::string>& arguments) {
+  if (handover_ >= Handover::kLeave) return FailedPrecondition(kEnding);
   std::int64_t until_ms = 0;
   if (const auto lasts = arguments.find("for"); lasts != arguments.end()) {
     SHOAL_ASSIGN_OR_RETURN(until_ms, EndOf(lasts->second, terms_->now_ms()));
@@ -74,7 +70,7 @@ Result<net::CommandResult> PeerNode::Pause(const std::map<std::string, std::stri
             kept,
         ""};
   }
-  handover_ = After(handover_, Handover::kPause);
+  handover_ = Handover::kPause;
   FinishHandover();
   return net::CommandResult{
       "paused: this peer gives its stage back; `shoal resume` ends the pause" + kept, ""};
@@ -85,6 +81,7 @@ Result<net::CommandResult> PeerNode::Resume() {
                                          "; `shoal set KEY=VALUE --for 2h` changes a rule for a "
                                          "time"
                                    : "";
+  if (handover_ >= Handover::kLeave) return FailedPrecondition(kEnding);
   if (!paused_) return net::CommandResult{"not paused by its user" + ruled, ""};
   paused_ = false;
   overlay_.paused_until_ms = 0;
@@ -143,7 +140,7 @@ bool PeerNode::BeginHandover(Handover how, const std::string& reason) {
   const bool closing = Closes();  // goes when that is done
   if (!closing && (!stage_ || state_ != PeerState::kTraining)) return false;
   const bool asked = handover_ != Handover::kNone;
-  handover_ = After(handover_, how);
+  if (handover_ != Handover::kStop) handover_ = how;  // the process waits for that
   if (asked) return true;
   if (closing) {
     control_->PostAfter("daemon.handover", kHandoverMax, [this, closed = closed_] {

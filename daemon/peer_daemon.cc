@@ -256,7 +256,13 @@ Status PeerDaemon::OpenPage() {
                             std::function<void(net::HttpResponse)> reply) {
     OnPageOrder(request, std::move(reply));
   };
-  SHOAL_ASSIGN_OR_RETURN(http_, net::NewHttpServer(options, control_.get(), std::move(handlers)));
+  auto opened = net::NewHttpServer(options, control_.get(), std::move(handlers));
+  if (!opened.ok()) {
+    return Status(
+        opened.status().code(),
+        opened.status().message() + " (--status-listen, or status.listen in shoald.toml)");
+  }
+  http_ = std::move(opened).value();
   RunOn(control_.get(), [this, link = net::PageLink(status_address(), options.token)] {
     page_link_ = link;
     return 0;

@@ -103,10 +103,10 @@ class PeerNode : private SchedulerConnection::Owner,
     return hang_;
   }
 
-  // What happens once the run has saved the steps that this peer took part in.
+ private:
+  // What follows once the run has saved this peer's steps; the last three end the process.
   enum class Handover : std::uint8_t { kNone, kPause, kShrink, kLeave, kFinish, kStop };
 
- private:
   // SchedulerConnection::Owner
   control::v1::PeerMessage MakeHello() override;
   bool ReadyForHello() const override;

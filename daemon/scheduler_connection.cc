@@ -93,7 +93,7 @@ void SchedulerConnection::Dial() {
   options.scheduler = invite_->scheduler;
   options.identity = identity_;
   options.join_secret = invite_->secret;
-  options.tries_again = failures_ > 0;
+  options.tries_again = failures_ > 1;
   const auto live = [current = attempt_, attempt] { return *current == attempt; };
   net::ControlClientHandlers handlers;
   handlers.on_open = [this, live] {

@@ -14,7 +14,8 @@ ExitCode RunCommandLine(CLI::App* app, int argc, char** argv,
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0) {
+    // Help is asked of a command that there is not.
+    if (error.get_exit_code() != 0 || NamesNoCommand(*app)) {
       return Fail(ExitCode::kUsage, UsageError(*app, error));
     }
     return Delivered(static_cast<ExitCode>(app->exit(error)));  // help or version

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -135,6 +136,9 @@ std::vector<LeftBehind> StateOf(const std::string& directory) {
 
 ExitCode Uninstall(const UninstallOptions& options, const std::function<bool()>& runs,
                    std::istream& input) {
+  if (::access(options.directory.c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
+    return Fail(PermissionDenied("this user may not look into " + options.directory));
+  }
   if (IsOfARun(options.directory)) {
     return Fail(FailedPrecondition(
         options.directory +

@@ -206,7 +206,7 @@ ExitCode InviteNow(Given* g) {
 }
 
 void RevokeOptions(CLI::App* revoke, Given* g) {
-  revoke->add_option("id", g->id, "Id of `shoal swarm invites`, or its begin")
+  revoke->add_option("id", g->id, "Name, or begin of the id, of `shoal swarm invites`")
       ->required()
       ->type_name("ID");
   revoke->add_flag("--members", g->members_too, "Also remove all who joined with it");
@@ -327,7 +327,7 @@ std::vector<Verb> SwarmVerbs() {
        AuditOptions,
        [](Given* g) { return SwarmAudit(g->swarm, g->sample); },
        "shoal swarm audit --dir ./run\nshoal swarm audit --dir ./run --sample 17",
-       {},
+       {kPermission},
        "Reads the folder, whether the scheduler runs or not; one that runs stores steps after 10 s "
        "at most."},
       {"swarm events",
@@ -335,7 +335,7 @@ std::vector<Verb> SwarmVerbs() {
        EventsOptions,
        [](Given* g) { return SwarmEvents(g->swarm, g->last); },
        "shoal swarm events --dir ./run --last 20\nshoal swarm events --dir ./run --json",
-       {},
+       {kPermission},
        "Reads the folder, whether the scheduler runs or not."}};
   for (Verb& verb : OrderVerbs()) verbs.push_back(std::move(verb));
   for (Verb& verb : DoorVerbs()) verbs.push_back(std::move(verb));

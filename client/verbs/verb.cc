@@ -27,6 +27,12 @@ const char* MeaningOf(ExitCode code) {
 std::string ExitsOf(const Verb& verb) {
   std::vector<ExitCode> codes = {ExitCode::kOk, ExitCode::kFailure, ExitCode::kUsage};
   codes.insert(codes.end(), verb.exits.begin(), verb.exits.end());
+  // What a daemon has is its user's.
+  if (std::ranges::count(codes, ExitCode::kDaemonNotRunning) > 0 &&
+      std::ranges::count(codes, ExitCode::kPermission) == 0) {
+    codes.push_back(ExitCode::kPermission);
+  }
+  std::ranges::sort(codes);
   std::string text = "Exit code:";
   for (const ExitCode code : codes) {
     text += (code == ExitCode::kOk ? " " : "; ") + std::to_string(static_cast<int>(code)) + " " +

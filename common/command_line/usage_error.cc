@@ -41,6 +41,19 @@ std::string PathBelow(const CLI::App& app, const std::string& name) {
   return found;
 }
 
+// The last of the commands that were named; `path` grows by their names.
+const CLI::App* Deepest(const CLI::App& app, std::string* path = nullptr) {
+  const CLI::App* deepest = &app;
+  const auto lacks_command = [](const CLI::App* at) {
+    return at->get_require_subcommand_min() > 0 && !at->remaining(false).empty();
+  };
+  while (!deepest->get_subcommands().empty() && !lacks_command(deepest)) {
+    deepest = deepest->get_subcommands().front();
+    if (path != nullptr) *path += " " + deepest->get_name();
+  }
+  return deepest;
+}
+
 }  // namespace
 
 std::vector<std::string> CommandsOf(const CLI::App& app) {
@@ -51,16 +64,15 @@ std::vector<std::string> CommandsOf(const CLI::App& app) {
   return names;
 }
 
+bool NamesNoCommand(const CLI::App& app) {
+  const std::vector<std::string> rest = app.remaining(true);
+  return !rest.empty() && !rest.front().starts_with("-") &&
+         Deepest(app)->get_require_subcommand_min() > 0;
+}
+
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error) {
   std::string command = app.get_name();
-  const CLI::App* deepest = &app;
-  const auto lacks_command = [](const CLI::App* at) {
-    return at->get_require_subcommand_min() > 0 && !at->remaining(false).empty();
-  };
-  while (!deepest->get_subcommands().empty() && !lacks_command(deepest)) {
-    deepest = deepest->get_subcommands().front();
-    command += " " + deepest->get_name();
-  }
+  const CLI::App* const deepest = Deepest(app, &command);
   const std::vector<std::string> rest = app.remaining(true);
   std::string what = error.what();
   if (deepest->get_require_subcommand_min() > 0) {

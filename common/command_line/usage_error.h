@@ -16,6 +16,9 @@ namespace shoal {
 // Commands of a program, or of a command, but for those that are not for people.
 std::vector<std::string> CommandsOf(const CLI::App& app);
 
+// Whether a word stands where a command has to: a parse that ends with help has not looked at it.
+bool NamesNoCommand(const CLI::App& app);
+
 // One line: what is wrong, what was probably meant, and where the help is. `app` has the program's
 // name and has just failed to parse with `error`.
 std::string UsageError(const CLI::App& app, const CLI::ParseError& error);

@@ -102,7 +102,7 @@ struct ControlClientOptions {
   PeerId scheduler;                    // pinned key
   std::shared_ptr<const Identity> identity;
   std::string join_secret;   // from the invite
-  bool tries_again = false;  // the attempt before has warned of addresses that do not answer
+  bool tries_again = false;  // attempts before have warned of addresses that do not answer
 };
 
 // Caps shared with the links; see rate_limiter.h.

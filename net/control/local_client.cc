@@ -35,9 +35,9 @@ Status Ask(const std::string& socket_path, Duration timeout, const Call& call) {
   const Status status = FromGrpc(call(stub.get(), &context));
   if (status.code() == StatusCode::kUnavailable) {
     if (::access(socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
-      return PermissionDenied(socket_path +
-                              " is another user's; give this command as whoever started the "
-                              "daemon there, or with sudo");
+      return PermissionDenied("this user may not open " + socket_path +
+                              "; where it is another user's, give the command as that user, or "
+                              "with sudo");
     }
     return Unavailable("nobody listens on " + socket_path + "; start the daemon first");
   }

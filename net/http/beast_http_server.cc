@@ -242,8 +242,7 @@ class BeastHttpServer final : public HttpServer {
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
     if (error) {
       return FailedPrecondition("cannot listen on " + listen + " for the status page: " +
-                                error.message() + "; choose another port with --status-listen " +
-                                target.host + ":PORT (0: any that is free)");
+                                error.message() + "; choose another port, or 0 for any");
     }
     const auto local = acceptor_.local_endpoint(error);
     address_ = FormatHostPort({local.address().to_string(), local.port()});

@@ -146,12 +146,13 @@ std::vector<PeerId> InviteBook::UsersOf(const InviteId& invite) const {
 Result<InviteId> InviteBook::FindInvite(std::string_view text) const {
   std::vector<InviteId> found;
   for (const auto& [id, invite] : invites_) {
-    if (Begins(id.ToHex(), text)) found.push_back(id);
+    const bool named = !text.empty() && invite.name == text;
+    if (named || Begins(id.ToHex(), text)) found.push_back(id);
   }
   if (found.size() == 1) return found.front();
   return NotFound((found.empty() ? "no invite" : "more than one invite") +
-                  std::string(" has an id that begins with '") + std::string(text) +
-                  "'; see the ids with: shoal swarm invites");
+                  std::string(" has the name or an id that begins with '") + std::string(text) +
+                  "'; see names and ids with: shoal swarm invites");
 }
 
 Result<PeerId> InviteBook::FindMember(std::string_view text) const {

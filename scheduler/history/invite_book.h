@@ -77,8 +77,8 @@ class InviteBook {
   std::vector<PeerId> UsersOf(const InviteId& invite) const;
   std::uint64_t UsesLeft(const Invite& invite) const;  // of one with a limit
 
-  // What a person means: an id, or the begin of exactly one, of at least four digits; for a member
-  // also the name that exactly one has.
+  // What a person means: an id, or the begin of exactly one, of at least four digits, or the name
+  // that exactly one has.
   Result<InviteId> FindInvite(std::string_view text) const;
   Result<PeerId> FindMember(std::string_view text) const;
 

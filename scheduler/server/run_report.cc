@@ -217,9 +217,9 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
 
 Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
   if (::access((directory + "/events").c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
-    return PermissionDenied(directory +
-                            " is another user's; give this command as whoever started the "
-                            "scheduler there, or with sudo");
+    return PermissionDenied("this user may not read " + directory +
+                            "/events; where it is another user's, give the command as that user, "
+                            "or with sudo");
   }
   std::vector<TimedEvent> events;
   const auto take = [&](std::uint64_t number, std::string_view event) {

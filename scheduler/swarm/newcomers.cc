@@ -184,9 +184,9 @@ void Newcomers::OnPrepared(Member* member, const control::v1::Prepared& prepared
   preparation.not_before = reaction_.now() + kPrepareAgainAfter;
 }
 
-bool Newcomers::OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up) {
+bool Newcomers::OnCaughtUp(const Member& member, std::uint64_t steps) {
   if (!plan_.IsShadow(member.peer)) return false;
-  return caught_up_.emplace(member.peer, caught_up.step()).second;
+  return caught_up_.emplace(member.peer, steps).second;
 }
 
 void Newcomers::OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum) {

@@ -48,8 +48,9 @@ class Newcomers {
   void BeginGeneration(bool in_place);
 
   void OnPrepared(Member* member, const control::v1::Prepared& prepared);
-  // True: the members' checksums of the next step tell whether it is in step.
-  bool OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up);
+  // It had all after so many applied steps. True: the members' checksums of the next step tell
+  // whether it is in step.
+  bool OnCaughtUp(const Member& member, std::uint64_t steps);
   // A member's weights after a step.
   void OnChecksum(const Member& member, std::uint64_t step, std::uint64_t checksum);
   // Of a shadow that can be compared with its group, each once; nothing: there is none.

@@ -214,7 +214,9 @@ void SwarmStateImpl::OnApplied(const Member& member, const control::v1::Applied&
 }
 
 void SwarmStateImpl::OnCaughtUp(const Member& member, const control::v1::CaughtUp& caught_up) {
-  if (!newcomers_.OnCaughtUp(member, caught_up)) return;
+  // Nobody has made more than the run has.
+  const std::uint64_t steps = std::min(caught_up.step(), history_.step());
+  if (!newcomers_.OnCaughtUp(member, steps)) return;
   if (config_.without_weights) return OnInStep(member);  // there is nothing to compare
   steps_.CheckWeights();
 }

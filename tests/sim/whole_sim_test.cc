@@ -437,6 +437,12 @@ TEST(WholeSim, APauseDoesNotKeepAPeerThatLeaves) {
     swarm.RunFor(std::chrono::milliseconds(ms));
     swarm.Order(peer, "pause");
     EXPECT_TRUE(swarm.RunUntil([&] { return !swarm.Lives(peer); }, std::chrono::minutes(1))) << ms;
+    swarm.Start(peer);  // and joins again: it is not paused
+    const auto all_train = [&] {
+      return swarm.state() == RunState::kTraining && swarm.PeerAt(0, 0) < 4 &&
+             swarm.PeerAt(0, 1) < 4 && swarm.PeerAt(1, 0) < 4 && swarm.PeerAt(1, 1) < 4;
+    };
+    EXPECT_TRUE(swarm.RunUntil(all_train, std::chrono::minutes(2))) << ms;
   }
 }
 

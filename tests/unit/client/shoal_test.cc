@@ -270,6 +270,12 @@ TEST_F(Shoal, HelpIsACommandToo) {
   EXPECT_THAT(Start("help eval").out, HasSubstr("--model"));
   EXPECT_EQ(Start("help stauts").exit, 2);
   EXPECT_THAT(Start("help stauts").error, HasSubstr("did you mean 'status'?"));
+  for (const char* mistyped : {"stauts --help", "swarm stauts --help", "stauts --version"}) {
+    const Outcome asked = Start(mistyped);
+    EXPECT_EQ(asked.exit, 2) << mistyped;
+    ExpectOneLine(asked);
+    EXPECT_THAT(asked.error, HasSubstr("did you mean 'status'?")) << mistyped;
+  }
 }
 
 TEST_F(Shoal, AResultThatCannotBeWrittenIsAFailure) {

@@ -139,6 +139,11 @@ TEST(InviteBook, PeopleNameWhatTheyMean) {
   EXPECT_EQ(*book.FindInvite(one.ToHex()), one);
   EXPECT_THAT(book.FindInvite("ab00").status().message(), HasSubstr("more than one"));
   EXPECT_THAT(book.FindInvite("cd").status().message(), HasSubstr("no invite"));
+  book.Apply(InviteMade{KeyNumber(0xef), "Bob", 1, 0}, kNow);
+  EXPECT_EQ(*book.FindInvite("Bob"), KeyNumber(0xef).id());
+  EXPECT_THAT(book.FindInvite("").status().message(), HasSubstr("no invite"));
+  book.Apply(InviteMade{KeyNumber(0x12), "Bob", 1, 0}, kNow);
+  EXPECT_THAT(book.FindInvite("Bob").status().message(), HasSubstr("more than one"));
   book.Join(1, one);
   book.Join(2, one);
   EXPECT_EQ(*book.FindMember("peer2"), PeerNumber(2));

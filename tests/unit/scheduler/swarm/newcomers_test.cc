@@ -14,11 +14,9 @@ TEST(Newcomers, OneChecksumJudgesAllShadowsOfItsStage) {
   SwarmParts parts(1, 3);
   parts.JoinAll(3);
   parts.plan.Adopt({{SimPeerId(1)}, {SimPeerId(2)}, {SimPeerId(3)}}, {SimPeerId(2), SimPeerId(3)});
-  control::v1::CaughtUp caught_up;
-  caught_up.set_step(5);
   for (const std::uint32_t pipeline : {1u, 2u}) {
-    EXPECT_TRUE(parts.newcomers.OnCaughtUp(parts.At(pipeline, 0), caught_up));
-    EXPECT_FALSE(parts.newcomers.OnCaughtUp(parts.At(pipeline, 0), caught_up)) << "said already";
+    EXPECT_TRUE(parts.newcomers.OnCaughtUp(parts.At(pipeline, 0), 5));
+    EXPECT_FALSE(parts.newcomers.OnCaughtUp(parts.At(pipeline, 0), 5)) << "said already";
     parts.newcomers.OnChecksum(parts.At(pipeline, 0), 4, 77);  // it had not all of it then
     parts.newcomers.OnChecksum(parts.At(pipeline, 0), 5, 90 + pipeline);
   }
