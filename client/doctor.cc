@@ -32,6 +32,7 @@ namespace {
 
 constexpr std::uint64_t kMemoryWanted_bytes = 2ull << 30;
 constexpr std::uint64_t kDiskWanted_bytes = 5ull << 30;
+constexpr std::uint64_t kDiskLeast_bytes = 100ull << 20;
 
 Finding CheckProgram(const std::string& name) {
   const Result<std::string> path = FindProgram(name);
@@ -71,9 +72,14 @@ Finding CheckDisk(const std::string& directory) {
     return {Verdict::kBad, "disk", path.string() + " is not writable", "choose another --dir"};
   }
   const std::uint64_t free = std::uint64_t{info.f_bavail} * info.f_frsize;
+  const std::string text = FormatBytes(free) + " free below " + path.string();
+  if (free < kDiskLeast_bytes) {
+    return {Verdict::kBad, "disk", text,
+            "checkpoints fail there, and steps are lost with them: free some, or choose another "
+            "--dir"};
+  }
   const bool enough = free >= kDiskWanted_bytes;
-  return {enough ? Verdict::kGood : Verdict::kHint, "disk",
-          FormatBytes(free) + " free below " + path.string(),
+  return {enough ? Verdict::kGood : Verdict::kHint, "disk", text,
           enough ? "" : "the delta store may need more; set limits.delta_store"};
 }
 

@@ -568,6 +568,8 @@ class DiskFullTest(harness.SwarmTest):
         self.assert_refused(done, FAILURE, "No space left", "nothing was changed", "unlimited")
         status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
         self.assertEqual(status["limits"]["upBps"], 0)
+        doctor = run("shoal", "doctor", "--dir", disk, check=False)
+        self.assertRegex(doctor.stdout, "bad +disk .* free below .*checkpoints fail there")
         filler.unlink()
         run("shoal", "set", "upload=5mbit", "--dir", disk)
         status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
