@@ -75,8 +75,8 @@ Finding CheckDisk(const std::string& directory) {
   const std::string text = FormatBytes(free) + " free below " + path.string();
   if (free < kDiskLeast_bytes) {
     return {Verdict::kBad, "disk", text,
-            "checkpoints fail there, and steps are lost with them: free some, or choose another "
-            "--dir"};
+            "a checkpoint may find no room there, and steps are lost then: free some, or choose "
+            "another --dir"};
   }
   const bool enough = free >= kDiskWanted_bytes;
   return {enough ? Verdict::kGood : Verdict::kHint, "disk", text,
@@ -140,9 +140,9 @@ void CheckDaemon(const Target& target, const Result<std::string>& status,
                  std::vector<Finding>* findings) {
   if (!status.ok() && status.status().code() != StatusCode::kUnavailable) {
     const bool hangs = status.status().code() != StatusCode::kPermissionDenied;
-    findings->push_back({Verdict::kBad, "daemon", status.status().message(),
-                         hangs ? "`shoal logs` shows its last lines; stop it and start it again"
-                               : "give the command as that user, or with sudo"});
+    findings->push_back(
+        {Verdict::kBad, "daemon", status.status().message(),
+         hangs ? "`shoal logs` shows its last lines; stop it and start it again" : ""});
     return;
   }
   if (!status.ok()) {

@@ -187,7 +187,8 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
               rests() ? PauseReason() : "waiting for a stage");
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
-  if (rests() != rests_told_) control_->Post("daemon.rejoin", [this] { Rejoin("resuming"); });
+  if (rests() == rests_told_) return;
+  control_->Post("daemon.rejoin", [this] { Rejoin(rests() ? "pausing" : "resuming"); });
 }
 
 void PeerNode::TakeMembership(const std::string& bytes) {

@@ -217,6 +217,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan
   bool awaits_request_ = false;  // it was saved just now, and the scheduler may ask for some of it
+
   // State below lives on control.
   SettingsOverlay overlay_;
   PeerState state_ = PeerState::kStarting;
@@ -226,10 +227,9 @@ class PeerNode : private SchedulerConnection::Owner,
   std::string invite_text_, scheduler_trouble_, run_id_, run_name_;
   std::string hang_;  // what of this machine hangs; empty: nothing
   net::Invite invite_;
-  bool paused_ = false;                  // by its user
-  bool rests_told_ = false;              // by the last hello
-  bool ruled_ = false;                   // a rule of the terms keeps it from training
-  std::optional<TimePoint> hold_until_;  // the stage, unless a scheduler needs it
+  bool paused_ = false, rests_told_ = false;  // by its user; by the last hello
+  bool ruled_ = false;                        // a rule of the terms keeps it from training
+  std::optional<TimePoint> hold_until_;       // the stage, unless a scheduler needs it
   QuarantineNotice quarantine_;
   Handover handover_ = Handover::kNone;
   std::uint64_t memory_told_ = 0;      // by the last hello

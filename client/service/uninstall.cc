@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
@@ -16,6 +15,7 @@
 #include "client/base/failure.h"
 #include "client/base/terminal.h"
 #include "client/service/service.h"
+#include "common/file_access.h"
 #include "common/units.h"
 
 namespace shoal::client {
@@ -136,8 +136,8 @@ std::vector<LeftBehind> StateOf(const std::string& directory) {
 
 ExitCode Uninstall(const UninstallOptions& options, const std::function<bool()>& runs,
                    std::istream& input) {
-  if (::access(options.directory.c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
-    return Fail(PermissionDenied("this user may not look into " + options.directory));
+  if (Status status = CheckAccess(options.directory, R_OK | X_OK); !status.ok()) {
+    return Fail(status);
   }
   if (IsOfARun(options.directory)) {
     return Fail(FailedPrecondition(

@@ -5,10 +5,10 @@
 
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <functional>
 
+#include "common/file_access.h"
 #include "common/units.h"
 #include "net/control/local_control.h"
 #include "net/identity/grpc_setup.h"
@@ -34,11 +34,7 @@ Status Ask(const std::string& socket_path, Duration timeout, const Call& call) {
                        std::chrono::duration_cast<std::chrono::system_clock::duration>(timeout));
   const Status status = FromGrpc(call(stub.get(), &context));
   if (status.code() == StatusCode::kUnavailable) {
-    if (::access(socket_path.c_str(), R_OK | W_OK) != 0 && errno == EACCES) {
-      return PermissionDenied("this user may not open " + socket_path +
-                              "; where it is another user's, give the command as that user, or "
-                              "with sudo");
-    }
+    SHOAL_RETURN_IF_ERROR(CheckAccess(socket_path, R_OK | W_OK));
     return Unavailable("nobody listens on " + socket_path + "; start the daemon first");
   }
   if (status.code() == StatusCode::kDeadlineExceeded) {

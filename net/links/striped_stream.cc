@@ -349,9 +349,9 @@ void StripedStream::Write(std::string head, std::shared_ptr<const Buffer> payloa
 }
 
 void StripedStream::WriteWaiting() {
-  if (!waiting_ || !CanWrite()) return;
-  Outgoing message = *std::exchange(waiting_, std::nullopt);
   const auto stripe = std::ranges::find_if(stripes_, IsFree);
+  if (!waiting_ || stripe == stripes_.end()) return;
+  Outgoing message = *std::exchange(waiting_, std::nullopt);
   stripe->writing = true;
   stripe->untried = false;
   stripe->stream->Write(std::move(message.head), std::move(message.payload), message.offset,

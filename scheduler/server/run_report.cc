@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <map>
 #include <utility>
 #include <variant>
 
 #include <nlohmann/json.hpp>
 
+#include "common/file_access.h"
 #include "common/version.h"
 #include "net/etcd/etcd.h"
 #include "scheduler/election/etcd_event_log.h"
@@ -216,11 +216,7 @@ Json EntryJson(const TimelineEntry& entry, const std::map<PeerId, std::string>& 
 }  // namespace
 
 Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
-  if (::access((directory + "/events").c_str(), R_OK | X_OK) != 0 && errno == EACCES) {
-    return PermissionDenied("this user may not read " + directory +
-                            "/events; where it is another user's, give the command as that user, "
-                            "or with sudo");
-  }
+  SHOAL_RETURN_IF_ERROR(CheckAccess(directory + "/events", R_OK | X_OK));
   std::vector<TimedEvent> events;
   const auto take = [&](std::uint64_t number, std::string_view event) {
     auto timed = DecodeTimedEvent(event);

@@ -21,7 +21,8 @@ class ExportTest(harness.SwarmTest):
                    forward="aqsgd:bits=4", backward="direct:bits=8") as swarm:
             swarm.start()
             swarm.wait_finished()
-            swarm.export(out)
+            told = run("shoal", "swarm", "export", "--dir", swarm.run_folder, "--out", out).stdout
+            self.assertIn(f"try it with: shoal try --model {out} TEXT\n", told)
             # A second time to the same place: refused, nothing changed.
             before = {p.name: p.read_bytes() for p in out.iterdir()}
             again = run("shoal", "swarm", "export", "--dir", swarm.run_folder, "--out", out,
@@ -51,13 +52,15 @@ class ExportTest(harness.SwarmTest):
         source = self.folder / "bf16"
         run("shoal", "convert", "--model", harness.model(), "--out", source, "--dtype", "bf16")
         (source / "generation_config.json").write_text('{"eos_token_id": 0}')
+        (source / "chat_template.jinja").write_text("{{ messages[0].content }}")
         self.assertEqual(self.formats(source), ({"BF16"}, "bfloat16"))
         out = {name: self.folder / name for name in ("own", "fp32", "gguf")}
         with Swarm(self.folder / "s", stages=2, pipelines=1, steps=3, model=source) as swarm:
             swarm.start()
             swarm.wait_finished()
             export = ["shoal", "swarm", "export", "--dir", swarm.run_folder, "--out"]
-            run(*export, out["own"])
+            told = run(*export, out["own"]).stdout
+            self.assertIn(f"try it with: shoal chat --model {out['own']}\n", told)
             run(*export, out["fp32"], "--dtype", "fp32")
             said = run(*export, out["gguf"], "--as", "gguf", "--type", "q8_0").stdout
             refused = run(*export, self.folder / "no", "--as", "gguf", "--dtype", "bf16",

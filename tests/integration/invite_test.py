@@ -148,7 +148,8 @@ class InviteTest(harness.SwarmTest):
             wait_for(lambda: len(self.members(swarm)) == 3, 30, "all are members")
             name = swarm.peer_at(1)
             key = self.members(swarm)[name]["peer"]
-            self.order(swarm, "kick", name, "--reason", "it sends noise")
+            told = self.order(swarm, "kick", name, "--reason", "it sends noise").stdout
+            self.assertIn(f"shoal swarm kick --dir {swarm.run_folder} --undo {key[:8]}", told)
             kicked = swarm.peers.pop(name)
             self.assertEqual(kicked.wait(ENDS), PERMISSION)
             said = kicked.log.read_text()

@@ -450,9 +450,10 @@ TEST(NewcomersTest, WhoHasCaughtUpCountsFromTheSecondStepOn) {
 
 TEST(NewcomersTest, NoStepWaitsForAVerdictThatDoesNotCome) {
   SimSwarm swarm(Long(2, 2), 515);
-  const SimPeer& peer = swarm.Peer(AddShadow(&swarm));
+  const std::size_t shadow = AddShadow(&swarm);
+  const SimPeer& peer = swarm.Peer(shadow);
   const std::uint64_t step = peer.applied;
-  swarm.Peer(PeerAt(&swarm, 4, 0, 1)).filter = [](control::v1::PeerMessage* message) {
+  swarm.Peer(shadow).filter = [](control::v1::PeerMessage* message) {
     return !message->has_applied();
   };
   const TimePoint before = swarm.now();
