@@ -20,4 +20,11 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return Status::Ok();
 }
 
+Status CheckAccess(const std::string& path, int mode) {
+  if (::access(path.c_str(), mode) == 0 || errno != EACCES) return Status::Ok();
+  return PermissionDenied("this user may not open " + path +
+                          "; where it is another user's, give the command as that user, or with "
+                          "sudo");
+}
+
 }  // namespace shoal

@@ -1,4 +1,4 @@
-// OpenFile: a descriptor that closes itself.
+// OpenFile: a descriptor that closes itself; and whether this user may have one.
 
 #ifndef SHOAL_COMMON_OPEN_FILE_H_
 #define SHOAL_COMMON_OPEN_FILE_H_
@@ -21,6 +21,10 @@ class OpenFile {
  private:
   const int fd_;
 };
+
+// Permission denied where this user may not use what is at `path` as `mode` says (access(2)); it
+// names what a person can do. OK also where nothing is there.
+Status CheckAccess(const std::string& path, int mode);
 
 // All of `bytes` from where the descriptor is; `path` is for the error. Blocks.
 Status WriteAll(int fd, std::string_view bytes, const std::string& path);

@@ -15,7 +15,7 @@
 #include "client/base/failure.h"
 #include "client/base/terminal.h"
 #include "client/service/service.h"
-#include "common/file_access.h"
+#include "common/open_file.h"
 #include "common/units.h"
 
 namespace shoal::client {

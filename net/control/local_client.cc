@@ -8,7 +8,7 @@
 #include <chrono>
 #include <functional>
 
-#include "common/file_access.h"
+#include "common/open_file.h"
 #include "common/units.h"
 #include "net/control/local_control.h"
 #include "net/identity/grpc_setup.h"

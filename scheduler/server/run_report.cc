@@ -9,7 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/file_access.h"
+#include "common/open_file.h"
 #include "common/version.h"
 #include "net/etcd/etcd.h"
 #include "scheduler/election/etcd_event_log.h"

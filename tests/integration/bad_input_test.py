@@ -569,7 +569,7 @@ class DiskFullTest(harness.SwarmTest):
         status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
         self.assertEqual(status["limits"]["upBps"], 0)
         doctor = run("shoal", "doctor", "--dir", disk, check=False)
-        self.assertRegex(doctor.stdout, "bad +disk .* free below .*checkpoint may find no room there")
+        self.assertRegex(doctor.stdout, "bad +disk .* free below .*checkpoint may find no room")
         filler.unlink()
         run("shoal", "set", "upload=5mbit", "--dir", disk)
         status = json.loads(run("shoal", "status", "--json", "--dir", disk).stdout)
