@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/base/orders.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
 #include "client/base/terminal.h"
@@ -252,7 +253,7 @@ ExitCode Doctor(const Target& target) {
                      .dump()
               << "\n";
   } else {
-    std::cout << FormatTable(rows);
+    std::cout << PeerOrders(FormatTable(rows), target.directory);
     PrintTimeouts(timeouts, told.has_value());
   }
   return bad ? ExitCode::kFailure : ExitCode::kOk;

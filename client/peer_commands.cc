@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "client/base/orders.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
 #include "client/base/screen.h"
@@ -36,15 +37,22 @@ constexpr Duration kCallTimeout = std::chrono::seconds(5);
 // While the daemon does not answer no key is read.
 constexpr Duration kScreenTimeout = std::chrono::seconds(2);
 constexpr std::uint64_t kInviteBytesMax = 64 * 1024;
+constexpr std::size_t kStatsBytesMax = 1 << 20;
 constexpr std::uint64_t kLogBytesMax = 64ull << 20;
 
 std::string Socket(const Target& target) { return target.directory + "/shoald.sock"; }
 
+ExitCode FailOf(const Target& target, ExitCode code, const std::string& message) {
+  return Fail(code, PeerOrders(message, target.directory));
+}
+
 ExitCode NotRunning(const Target& target, const Status& status) {
-  if (status.code() != StatusCode::kUnavailable) return Fail(status);
-  return Fail(ExitCode::kDaemonNotRunning,
-              "no shoald runs in " + target.directory +
-                  "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
+  if (status.code() != StatusCode::kUnavailable) {
+    return FailOf(target, ExitCodeFor(status), status.message());
+  }
+  return FailOf(target, ExitCode::kDaemonNotRunning,
+                "no shoald runs in " + target.directory +
+                    "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
 }
 
 Result<std::string> StateOf(const Target& target) {
@@ -102,11 +110,11 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
   }
   const auto reply = net::LocalCommand(Socket(target), "join", arguments, kCallTimeout);
   if (reply.ok()) {
-    std::cout << reply->message << "\n";
+    std::cout << PeerOrders(reply->message, target.directory) << "\n";
     return ExitCode::kOk;
   }
-  if (reply.status().code() != StatusCode::kUnavailable) return Fail(reply.status());
-  if (!start_daemon) return NotRunning(target, reply.status());
+  if (!start_daemon || reply.status().code() != StatusCode::kUnavailable)
+    return NotRunning(target, reply.status());
   const Result<std::string> program = FindProgram("shoald");
   if (!program.ok()) return Fail(program.status());
   if (Status status = MakeDirectories(target.directory, 0700); !status.ok()) return Fail(status);
@@ -139,7 +147,7 @@ ExitCode PeerStatus(const Target& target) {
   }
   const Result<std::string> view = PeerView(*json);
   if (!view.ok()) return Fail(view.status());
-  std::cout << *view;
+  std::cout << PeerOrders(*view, target.directory);
   return ExitCode::kOk;
 }
 
@@ -155,7 +163,7 @@ ExitCode Top(const Target& target, double interval_s, int rounds) {
     if (!json.ok()) return NotRunning(target, json.status());
     const Result<std::string> view = PeerView(*json);
     if (!view.ok()) return Fail(view.status());
-    std::cout << *view << std::flush;
+    std::cout << PeerOrders(*view, target.directory) << std::flush;
     if (rounds == 0 || round + 1 < rounds) {
       std::this_thread::sleep_for(std::chrono::duration<double>(interval_s));
     }
@@ -166,15 +174,15 @@ ExitCode Top(const Target& target, double interval_s, int rounds) {
 ExitCode PeerCommand(const Target& target, const std::string& name,
                      const std::map<std::string, std::string>& arguments) {
   if ((name == "pause" || name == "resume") && IsIdle(target)) {
-    return Fail(ExitCode::kNotMember,
-                "this peer is in no swarm; join one with `shoal join INVITE --no-start`");
+    return FailOf(target, ExitCode::kNotMember,
+                  "this peer is in no swarm; join one with `shoal join INVITE --no-start`");
   }
   const auto reply = net::LocalCommand(Socket(target), name, arguments, kCallTimeout);
   if (reply.status().code() == StatusCode::kInvalidArgument) {
-    return Fail(ExitCode::kUsage, reply.status().message());
+    return FailOf(target, ExitCode::kUsage, reply.status().message());
   }
   if (!reply.ok()) return NotRunning(target, reply.status());
-  std::cout << reply->message << "\n";
+  std::cout << PeerOrders(reply->message, target.directory) << "\n";
   return ExitCode::kOk;
 }
 
@@ -183,7 +191,7 @@ ExitCode Settings(const Target& target) {
   if (!reply.ok()) return NotRunning(target, reply.status());
   const Result<std::string> text = SettingsView(reply->json);
   if (!text.ok()) return Fail(text.status());
-  std::cout << *text;
+  std::cout << PeerOrders(*text, target.directory);
   return ExitCode::kOk;
 }
 
@@ -206,13 +214,36 @@ ExitCode PageLink(const Target& target) {
   return ExitCode::kOk;
 }
 
-ExitCode Stats(const Target& target) {
-  const auto reply = net::LocalCommand(Socket(target), "stats", {}, kCallTimeout);
-  if (!reply.ok()) return NotRunning(target, reply.status());
-  const Result<std::string> text = target.json ? reply->json + "\n" : StatsView(reply->json);
+namespace {
+
+ExitCode ShowStats(const Target& target, const std::string& json) {
+  const Result<std::string> text = target.json ? json + "\n" : StatsView(json);
   if (!text.ok()) return Fail(text.status());
   std::cout << *text;
   return ExitCode::kOk;
+}
+
+// What a shoald that has ended left in its folder.
+ExitCode KeptStats(const Target& target, const Status& unavailable) {
+  std::error_code error;
+  const bool kept = std::filesystem::exists(target.directory + "/usage.json", error);
+  if (!kept) return NotRunning(target, unavailable);
+  const Result<std::string> program = FindProgram("shoald");
+  if (!program.ok()) return Fail(program.status());
+  const Result<Captured> ran =
+      RunAndCapture({*program, "--print-usage", "--dir", target.directory}, kStatsBytesMax);
+  if (!ran.ok()) return Fail(ran.status());
+  if (ran->exit_code != 0) return static_cast<ExitCode>(ran->exit_code);
+  return ShowStats(target, ran->output.substr(0, ran->output.find('\n')));
+}
+
+}  // namespace
+
+ExitCode Stats(const Target& target) {
+  const auto reply = net::LocalCommand(Socket(target), "stats", {}, kCallTimeout);
+  if (reply.status().code() == StatusCode::kUnavailable) return KeptStats(target, reply.status());
+  if (!reply.ok()) return NotRunning(target, reply.status());
+  return ShowStats(target, reply->json);
 }
 
 namespace {
@@ -234,9 +265,9 @@ ExitCode Logs(const Target& target, int lines, bool follow) {
   const std::string path = target.directory + "/shoald.log";
   const Result<std::string> text = ReadFile(path, kLogBytesMax);
   if (text.status().code() == StatusCode::kNotFound) {
-    return Fail(ExitCode::kDaemonNotRunning, "there is no log " + path +
-                                                 ", so no shoald has run there yet; start one with "
-                                                 "`shoal join INVITE`");
+    return FailOf(target, ExitCode::kDaemonNotRunning,
+                  "there is no log " + path +
+                      ", so no shoald has run there yet; start one with `shoal join INVITE`");
   }
   if (!text.ok()) return Fail(text.status());
   std::size_t begin = text->size();

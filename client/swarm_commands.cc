@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/base/orders.h"
 #include "client/base/paths.h"
 #include "client/base/process.h"
 #include "client/base/programs.h"
@@ -33,7 +34,9 @@ constexpr std::size_t kConfigBytesMax = 1 << 20;
 std::string Socket(const Target& target) { return target.directory + "/scheduler.sock"; }
 
 ExitCode NotRunning(const Target& target, const Status& status) {
-  if (status.code() != StatusCode::kUnavailable) return Fail(status);
+  if (status.code() != StatusCode::kUnavailable) {
+    return Fail(ExitCodeFor(status), RunOrders(status.message(), target.directory));
+  }
   const std::string config = target.directory + "/run.toml";
   std::error_code error;
   return Fail(ExitCode::kDaemonNotRunning,
@@ -69,6 +72,26 @@ class NewFolder {
   const std::string path_;
   std::vector<fs::path> made_;  // the deepest first
 };
+
+// The scheduler checks the values and writes every key with its explanation. What it says of wrong
+// ones goes to standard error, without the lines of a file that nobody sees.
+Result<Captured> CompletedRunFile(const std::string& program, const std::string& draft) {
+  const std::vector<std::string> command = {program, "--config", draft, "--print-config"};
+  SHOAL_ASSIGN_OR_RETURN(Captured tried, RunAndCaptureAll(command, kConfigBytesMax));
+  if (tried.exit_code == 0) return RunAndCapture(command, kConfigBytesMax);
+  std::string& text = tried.output;
+  for (std::size_t at; (at = text.find(draft)) != text.npos;) {
+    std::size_t end = at + draft.size();
+    if (end < text.size() && text[end] == ':') ++end;
+    const std::size_t line = end;
+    while (end < text.size() && text[end] >= '0' && text[end] <= '9') ++end;
+    if (end > line && end < text.size() && text[end] == ':') ++end;
+    if (end < text.size() && text[end] == ' ') ++end;
+    text.erase(at, end - at);
+  }
+  std::cerr << text;
+  return tried;
+}
 
 // How much m the run will keep, against this disk, and what its pipelines' exchange takes. Where
 // the model or the data cannot be read the scheduler has said so, and its exit code is set.
@@ -126,12 +149,10 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   file.adapter = options.adapter;
   file.rank = options.rank;
   file.base = options.base;
-  // The scheduler checks the values and writes every key with its explanation.
   const std::string draft = path + ".draft";
   Status status = WriteFileAtomic(draft, FormatRunFile(file), 0600);
   if (!status.ok()) return Fail(status);
-  const auto checked =
-      RunAndCapture({*program, "--config", draft, "--print-config"}, kConfigBytesMax);
+  const auto checked = CompletedRunFile(*program, draft);
   const bool right = checked.ok() && checked->exit_code == 0;
   const auto size = right ? SizeOfRun(*program, draft, directory, options) : checked;
   fs::remove(draft, error);
@@ -165,7 +186,7 @@ ExitCode SwarmStatus(const Target& target) {
   }
   const Result<std::string> view = SwarmView(*json);
   if (!view.ok()) return Fail(view.status());
-  std::cout << *view;
+  std::cout << RunOrders(*view, target.directory);
   return ExitCode::kOk;
 }
 
@@ -178,7 +199,7 @@ ExitCode SwarmList(const Target& target, const std::string& name) {
   }
   const auto view = name == "invites" ? InvitesView(reply->json) : MembersView(reply->json);
   if (!view.ok()) return Fail(view.status());
-  std::cout << *view;
+  std::cout << RunOrders(*view, target.directory);
   return ExitCode::kOk;
 }
 
@@ -192,7 +213,7 @@ ExitCode SwarmCommand(const Target& target, const std::string& name,
     const nlohmann::ordered_json json = {{"schemaVersion", 1}, {"message", reply->message}};
     std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
   } else {
-    std::cout << reply->message << "\n";
+    std::cout << RunOrders(reply->message, target.directory) << "\n";
   }
   return ExitCode::kOk;
 }

@@ -26,7 +26,8 @@ struct Flags {
   std::string config, join, directory, name, listen, advertise, upload, download, device,
       device_memory, on_battery, status_listen, log_level, trace, synthetic;
   std::uint32_t threads = 0;
-  bool print_config = false, print_devices = false, status_allow_remote = false;
+  bool print_config = false, print_devices = false, print_usage = false;
+  bool status_allow_remote = false;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -84,6 +85,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_flag("--print-config", flags->print_config, "Print the effective settings and end");
   app->add_flag("--print-devices", flags->print_devices,
                 "Print which devices this build can use, as JSON, and end");
+  app->add_flag("--print-usage", flags->print_usage,
+                "Print what taking part has cost so far, as JSON, and end");
 }
 
 Status Apply(const Flags& flags, DaemonConfig* config) {
@@ -173,6 +176,7 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
   }
   args.print_config = flags.print_config;
   args.print_devices = flags.print_devices;
+  args.print_usage = flags.print_usage;
   return args;
 }
 

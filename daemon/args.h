@@ -16,6 +16,7 @@ struct Args {
   DaemonConfig config;  // file, then environment, then flags
   bool print_config = false;
   bool print_devices = false;
+  bool print_usage = false;
 };
 
 // Reads flags and the config file that they name. Nothing if the program should end with

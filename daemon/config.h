@@ -17,6 +17,8 @@
 
 namespace shoal::daemon {
 
+inline constexpr const char* kStatusListenDefault = "127.0.0.1:8790";
+
 struct DaemonConfig {
   // [peer]
   std::string name;       // shown to others; default: the machine's name
@@ -51,7 +53,7 @@ struct DaemonConfig {
   std::uint32_t threads = 0;    // 0: LibTorch's choice
   std::uint32_t codec_threads = 2;
   // [status]
-  std::string status_listen = "127.0.0.1:8790";
+  std::string status_listen = kStatusListenDefault;
   bool status_allow_remote = false;
   // [log]
   std::string log_level = "info";

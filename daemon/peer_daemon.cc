@@ -27,6 +27,7 @@ namespace shoal::daemon {
 namespace {
 
 constexpr int kStoreNice = 10;
+constexpr const char* kStatusListenAny = "127.0.0.1:0";
 
 constexpr Duration kStopTimeout = std::chrono::seconds(10);
 // Of a process that is told to end: less than the ten seconds that `docker stop` grants.
@@ -66,18 +67,6 @@ class TorchPool final : public StagePool {
  private:
   const model::TorchDevice device_;
 };
-
-// A missing file is an empty ledger.
-Result<UsageLedger> ReadLedger(const std::string& path) {
-  const Result<std::string> text = ReadFile(path, kUsageFileBytesMax);
-  if (text.status().code() == StatusCode::kNotFound) return UsageLedger();
-  if (!text.ok()) return text.status();
-  Result<UsageLedger> ledger = UsageLedger::Parse(*text);
-  if (ledger.ok()) return ledger;
-  return ledger.status().WithContext(path +
-                                     " is damaged; delete it to count anew, also the "
-                                     "transfer budget of this month");
-}
 
 }  // namespace
 
@@ -125,7 +114,7 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
-  SHOAL_ASSIGN_OR_RETURN(ledger_, ReadLedger(directory + "/usage.json"));
+  SHOAL_ASSIGN_OR_RETURN(ledger_, ReadUsageLedger(directory + "/usage.json"));
   SHOAL_ASSIGN_OR_RETURN(history_, storage::OpenHistory(directory + "/history.bin"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));
   SHOAL_ASSIGN_OR_RETURN(checkpoints_, storage::OpenCheckpointStore(directory + "/checkpoints"));
@@ -245,6 +234,7 @@ Status PeerDaemon::OpenDoors() {
   return WriteFileAtomic(config_.directory + "/status.addr", status_address() + "\n");
 }
 
+// A machine with two GPUs runs two of these.
 Status PeerDaemon::OpenPage() {
   net::HttpServerOptions options;
   options.listen = config_.status_listen;
@@ -256,7 +246,12 @@ Status PeerDaemon::OpenPage() {
                             std::function<void(net::HttpResponse)> reply) {
     OnPageOrder(request, std::move(reply));
   };
-  auto opened = net::NewHttpServer(options, control_.get(), std::move(handlers));
+  auto opened = net::NewHttpServer(options, control_.get(), handlers);
+  if (!opened.ok() && config_.status_listen == kStatusListenDefault) {
+    SHOAL_LOG(kInfo, "daemon", "page.elsewhere", {"why", opened.status().message()});
+    options.listen = kStatusListenAny;
+    opened = net::NewHttpServer(options, control_.get(), std::move(handlers));
+  }
   if (!opened.ok()) {
     return Status(
         opened.status().code(),

@@ -22,24 +22,6 @@ constexpr std::size_t kDroppedAtOnce = 256;
 constexpr std::uint64_t kDroppedBytesMax = 256 << 20;
 constexpr std::uint64_t kAnyVersion = std::numeric_limits<std::uint64_t>::max();
 
-// What files take below a folder, those with several names once.
-std::uint64_t BytesBelow(const std::string& folder) {
-  std::uint64_t bytes = 0;
-  std::set<std::pair<dev_t, ino_t>> seen;
-  std::error_code error;
-  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
-       at.increment(error)) {
-    struct stat info {};
-    if (::lstat(at->path().c_str(), &info) != 0) continue;
-    if (info.st_nlink > 1 && !S_ISDIR(info.st_mode) &&
-        !seen.insert({info.st_dev, info.st_ino}).second) {
-      continue;
-    }
-    bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
-  }
-  return bytes;
-}
-
 // Runs that may go, the first of them first: those that have m only, then the oldest ones.
 std::vector<RunId> OtherRuns(const std::optional<RunId>& own, const storage::DeltaStore& deltas,
                              const storage::CheckpointStore& checkpoints) {
@@ -113,6 +95,23 @@ bool DropSomeM(storage::DeltaStore* deltas) {
 }
 
 }  // namespace
+
+std::uint64_t BytesBelow(const std::string& folder) {
+  std::uint64_t bytes = 0;
+  std::set<std::pair<dev_t, ino_t>> seen;
+  std::error_code error;
+  for (fs::recursive_directory_iterator at(folder, error), end; !error && at != end;
+       at.increment(error)) {
+    struct stat info {};
+    if (::lstat(at->path().c_str(), &info) != 0) continue;
+    if (info.st_nlink > 1 && !S_ISDIR(info.st_mode) &&
+        !seen.insert({info.st_dev, info.st_ino}).second) {
+      continue;
+    }
+    bytes += static_cast<std::uint64_t>(info.st_blocks) * 512;
+  }
+  return bytes;
+}
 
 DiskUse KeepDiskQuota(const std::string& folder, const DiskOrder& order,
                       storage::ContentStore* content, storage::DeltaStore* deltas,

@@ -31,6 +31,9 @@ struct DiskUse {
   bool more_to_drop = false;     // of m, by the next call
 };
 
+// What files below a folder take of the disk, those with several names once. Thread: any.
+std::uint64_t BytesBelow(const std::string& folder);
+
 // Where the folder takes more than the quota there go, until it does not: a damaged delta store set
 // aside; other runs, the oldest first, their checkpoints with their m; blobs that neither the stage
 // nor the run's checkpoints need. Then m of the run gets a lower quota: as its samples come up,

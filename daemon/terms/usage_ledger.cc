@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "common/file.h"
 #include "common/nesting.h"
 
 namespace shoal::daemon {
@@ -144,6 +145,17 @@ Usage UsageLedger::Month(const LocalTime& when) const {
     sum.Add(day->second);
   }
   return sum;
+}
+
+Result<UsageLedger> ReadUsageLedger(const std::string& path) {
+  const Result<std::string> text = ReadFile(path, kUsageFileBytesMax);
+  if (text.status().code() == StatusCode::kNotFound) return UsageLedger();
+  if (!text.ok()) return text.status();
+  Result<UsageLedger> ledger = UsageLedger::Parse(*text);
+  if (ledger.ok()) return ledger;
+  return ledger.status().WithContext(path +
+                                     " is damaged; delete it to count anew, also the "
+                                     "transfer budget of this month");
 }
 
 }  // namespace shoal::daemon

@@ -45,6 +45,9 @@ class UsageLedger {
   Usage total_;
 };
 
+// One without a file is empty. An error says what to do about a damaged file.
+Result<UsageLedger> ReadUsageLedger(const std::string& path);
+
 // What `shoal stats --json` prints: days, the oldest first, all of them together, and the disk
 // space taken now.
 std::string StatsJson(const UsageLedger& ledger, std::uint64_t disk_bytes);

@@ -305,6 +305,22 @@ class PortTest(harness.SwarmTest):
                                flag, self.address)
                 self.assert_refused(done, FAILURE, self.address, "in use")
 
+    def test_a_second_peer_finds_a_port_for_its_page(self):
+        folders = [self.folder / f"p{n}" for n in range(2)]
+        peers = [harness.Daemon("shoald", ["--dir", folder, "--listen", "127.0.0.1:0"],
+                                folder.with_suffix(".log")) for folder in folders]
+        for peer in peers:
+            self.addCleanup(peer.kill)
+
+        def address(folder):
+            done = run("shoal", "page", "--json", "--dir", folder, check=False)
+            return done.returncode == 0 and json.loads(done.stdout)["url"].split("/")[2]
+
+        pages = {wait_for(lambda: address(folder), 30, "a page") for folder in folders}
+        self.assertEqual(len(pages), 2, pages)
+        for peer in peers:
+            self.assertEqual(peer.stop(), 0)
+
     def test_a_gpu_that_is_gone_is_not_the_cpu(self):
         start = ("shoald", "--dir", self.folder / "peer", "--listen", "127.0.0.1:0",
                  "--status-listen", self.address)

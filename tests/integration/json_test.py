@@ -105,7 +105,12 @@ class JsonTest(harness.SwarmTest):
             self.check("uninstall", {"bytes", "files"}, *peer)
             self.check("swarm events", {"generations", "stepsLost", "secondsWithoutStep",
                                         "entries", "events"}, *run)
+            counted = harness.run_json("shoal", "stats", "--json", *peer)["total"]["microBatches"]
+            self.assertGreater(counted, 0)
             swarm.stop()
+        kept = harness.run_json("shoal", "stats", "--json", *peer)
+        self.assertGreaterEqual(kept["total"]["microBatches"], counted)
+        self.check("stats", {"days"}, *peer)
         self.assertLess({"directory", "boundaries"}, store_fields("stats"))
         self.check("store stats", store_fields("stats"), *peer)
         self.check("store verify", store_fields("verify"), *peer)
