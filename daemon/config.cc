@@ -308,7 +308,9 @@ std::vector<Key> MachineRows() {
            "NVIDIA GPU to watch: auto (that of device), off, its number or PCI bus id.", CheckCard),
       Count("compute", "threads", &C::threads, 0, 1024, "Threads of the model; 0: one per core."),
       Count("compute", "codec_threads", &C::codec_threads, 1, 64, "Threads of the codecs."),
-      Text("status", "listen", &C::status_listen, "host:port of status page, JSON and metrics; where the default is taken: any free port."),
+      Text(
+          "status", "listen", &C::status_listen,
+          "host:port of status page, JSON and metrics; where the default is taken: any free port."),
       Flag("status", "allow_remote", &C::status_allow_remote,
            "Let status.listen be other than loopback; nothing asks for a password."),
       Text("log", "level", &C::log_level,

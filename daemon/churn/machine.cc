@@ -367,31 +367,39 @@ std::vector<std::string> ChurnMachine::Parts() const {
   return parts;
 }
 
+// Goes on when its generation ends.
 void ChurnMachine::Save(std::uint64_t step) {
-  Later(FromSeconds(StateBytes() / kDiskBytesPerSecond), [this, step] {
-    for (const std::string& part : Parts()) {
-      content_.insert(ArtefactHash(part, step));
-      content_.insert(ArtefactHash(part + ".optimizer", step));
-    }
-    std::set<std::uint64_t> steps;
-    for (const std::string& hash : content_) steps.insert(StepOfHash(hash));
-    steps.erase(0);  // of the initial model
-    while (steps.size() > kCheckpointsKept) {
-      std::erase_if(content_, [oldest = *steps.begin()](const std::string& hash) {
-        return StepOfHash(hash) == oldest;
-      });
-      steps.erase(steps.begin());
-    }
-    Saved(step);
-  });
+  owner_.After(FromSeconds(StateBytes() / kDiskBytesPerSecond),
+               [this, generation = generation_, parts = Parts(), step] {
+                 if (!alive_ || !connected_) return;
+                 Keep(parts, step);
+                 Saved(generation, parts, step);
+               });
 }
 
-void ChurnMachine::Saved(std::uint64_t step) {
+void ChurnMachine::Keep(const std::vector<std::string>& parts, std::uint64_t step) {
+  for (const std::string& part : parts) {
+    content_.insert(ArtefactHash(part, step));
+    content_.insert(ArtefactHash(part + ".optimizer", step));
+  }
+  std::set<std::uint64_t> steps;
+  for (const std::string& hash : content_) steps.insert(StepOfHash(hash));
+  steps.erase(0);  // of the initial model
+  while (steps.size() > kCheckpointsKept) {
+    std::erase_if(content_, [oldest = *steps.begin()](const std::string& hash) {
+      return StepOfHash(hash) == oldest;
+    });
+    steps.erase(steps.begin());
+  }
+}
+
+void ChurnMachine::Saved(std::uint64_t generation, const std::vector<std::string>& parts,
+                         std::uint64_t step) {
   PeerMessage message;
   control::v1::CheckpointDone* done = message.mutable_checkpoint_done();
-  done->set_generation(generation_);
+  done->set_generation(generation);
   done->set_step(step);
-  for (const std::string& part : Parts()) {
+  for (const std::string& part : parts) {
     const std::uint64_t weights = model_.part_bytes.at(part);
     for (const auto& [name, bytes] :
          {std::pair(part, weights), {part + ".optimizer", 2 * weights}}) {

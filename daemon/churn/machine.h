@@ -85,7 +85,8 @@ class ChurnMachine {
   void OnApply(const control::v1::Apply& apply);
   void Apply(const control::v1::Apply& apply);
   void Save(std::uint64_t step);
-  void Saved(std::uint64_t step);
+  void Keep(const std::vector<std::string>& parts, std::uint64_t step);
+  void Saved(std::uint64_t generation, const std::vector<std::string>& parts, std::uint64_t step);
   void OnWanted(const control::v1::WantArtefacts& want);
   void UploadNext();
   void StopUpload();

@@ -41,6 +41,8 @@ inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members witho
 // For peers to come back with what they hold: where a stage has no other member, and after a
 // restart of the scheduler, from the first that is back.
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
+// To save a stage to the disk of who holds it, once nothing orders it to.
+inline constexpr Duration kSaveLimit = std::chrono::minutes(1);
 // For more peers to come before a run whose steps nobody holds goes on with fewer pipelines.
 inline constexpr Duration kFewerPipelinesAfter = std::chrono::seconds(15);
 // After the last member was lost of those that go together, the others go on.

@@ -122,6 +122,16 @@ void CheckpointRounds::AwaitOnly(const std::set<PeerId>& peers) {
   }
 }
 
+void CheckpointRounds::AwaitUntil(TimePoint until) {
+  for (auto& [step, round] : rounds_) {
+    for (Group& group : round.groups) {
+      for (auto& [peer, holder] : group.holders) {
+        if (holder.awaited && !holder.until) holder.until = until;
+      }
+    }
+  }
+}
+
 bool CheckpointRounds::Distrust(const std::set<PeerId>& peers) {
   const std::size_t ended = std::erase_if(rounds_, [&](const auto& entry) {
     return std::ranges::any_of(entry.second.parts, [&](const auto& named) {
@@ -158,6 +168,14 @@ void CheckpointRounds::AddHere(const std::string& hash, TimePoint now) {
 
 void CheckpointRounds::DropLate(const Line& line, TimePoint now) {
   for (auto& [step, round] : rounds_) {
+    for (Group& group : round.groups) {
+      for (auto& [peer, holder] : group.holders) {
+        if (!holder.until || now < *holder.until) continue;
+        holder.until.reset();
+        holder.away = false;
+        EndWaiting(&round, &group, &holder);
+      }
+    }
     std::set<PeerId> late;
     for (const auto& [name, part] : round.parts) {
       if (!part.owner || IsHere(part)) continue;
@@ -190,14 +208,21 @@ bool CheckpointRounds::AddOffered(const PeerId& peer, std::uint64_t request) {
   return failed;
 }
 
-void CheckpointRounds::Moved(const PeerId& peer, bool here) {
+void CheckpointRounds::Moved(const PeerId& peer, Move how, TimePoint now) {
   told_.erase(peer);
   changed_ = changed_ || pending();
   for (auto& [step, round] : rounds_) {
     Group* group = nullptr;
     Holder* const holder = round.Find(peer, &group);
     if (holder == nullptr) continue;
-    here ? Change(&round, group) : EndWaiting(&round, group, holder);
+    holder->away = how == Move::kGone;
+    holder->until.reset();
+    if (how == Move::kGone) {
+      holder->until = now + kReturnGrace;
+    } else if (holder->awaited && how == Move::kReturned) {
+      holder->until = now + kSaveLimit;
+    }
+    how == Move::kRestarted ? EndWaiting(&round, group, holder) : Change(&round, group);
   }
 }
 
@@ -242,6 +267,31 @@ bool CheckpointRounds::Awaited(const Round& round, const Part& part) {
                              [&](std::uint32_t stage) { return round.groups[stage].awaited > 0; });
 }
 
+bool CheckpointRounds::MayComeBack(const Round& round, const std::string& name) {
+  return std::ranges::any_of(round.parts.at(name).stages, [&](std::uint32_t stage) {
+    return std::ranges::any_of(round.groups[stage].holders, [&](const auto& named) {
+      return named.second.away && named.second.parts.contains(name);
+    });
+  });
+}
+
+std::optional<CheckpointRounds::Expected> CheckpointRounds::ExpectedAfter(std::uint64_t step,
+                                                                          const Line& line) const {
+  for (auto found = rounds_.rbegin(); found != rounds_.rend() && found->first > step; ++found) {
+    const Round& round = found->second;
+    const bool expected = std::ranges::all_of(round.parts, [&](const auto& named) {
+      const auto& [name, part] = named;
+      return IsHere(part) || Awaited(round, part) || MayComeBack(round, name) ||
+             !HoldersOf(round, name, line).here.empty();
+    });
+    if (!expected) continue;
+    double most = 0;
+    for (const auto& [peer, seconds] : LoadOf(line)) most = std::max(most, seconds);
+    return Expected{found->first, most};
+  }
+  return std::nullopt;
+}
+
 CheckpointRounds::Load CheckpointRounds::LoadOf(const Line& line) const {
   Load load;
   for (const auto& [step, round] : rounds_) {
@@ -268,7 +318,7 @@ CheckpointRounds::Trouble CheckpointRounds::DealGroup(Round* round, std::uint32_
     if (part.stages.front() != stage || IsHere(part) || Awaited(*round, part)) continue;
     Holders holders = HoldersOf(*round, name, line);
     if (holders.here.empty()) {
-      trouble.lost = name;
+      if (!MayComeBack(*round, name)) trouble.lost = name;
     } else if (part.stages.size() > 1 && holders.tie) {
       trouble.differs = name;
     } else if (!part.owner || !holders.here.contains(*part.owner)) {

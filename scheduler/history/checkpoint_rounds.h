@@ -72,6 +72,8 @@ class CheckpointRounds {
   void AddFailed(std::uint64_t step, const PeerId& peer);
   // Nobody else is waited for any more who has not saved.
   void AwaitOnly(const std::set<PeerId>& peers);
+  // Nor after that is anybody: the generation of the rounds has ended.
+  void AwaitUntil(TimePoint until);
   // These peers hold wrong weights: what they saved is not used. Rounds that have files of theirs
   // by now end; true: there were some.
   bool Distrust(const std::set<PeerId>& peers);
@@ -82,11 +84,27 @@ class CheckpointRounds {
   // The peer has uploaded all that it could of a request. True: that was not all of it. Others take
   // over what they can, and nothing more is taken from it of those rounds.
   bool AddOffered(const PeerId& peer, std::uint64_t request);
-  // The peer has come, and is to be asked anew, or gone, and is not waited for.
-  void Moved(const PeerId& peer, bool here);
-  // Who has brought nothing for far longer than its line needs is waited for no more, where others
-  // have the same. From time to time.
+  enum class Move : std::uint8_t {
+    kGone,       // it may come back with what it saved, or saves: for kReturnGrace it is waited for
+    kReturned,   // from a gap in its connection; what it has not told of yet it tells soon
+    kRestarted,  // what it has not told of it does not save any more
+  };
+  // A peer that has come is asked anew.
+  void Moved(const PeerId& peer, Move how, TimePoint now);
+  // Who is gone, or has ended its generation, for long enough is waited for no more; nor is, where
+  // others have the same, who has brought nothing for far longer than its line needs. From time to
+  // time.
   void DropLate(const Line& line, TimePoint now);
+
+  // A checkpoint that is not whole yet, and how long its files are on their way, as far as the
+  // lines are known.
+  struct Expected {
+    std::uint64_t step = 0;
+    double seconds = 0;
+  };
+  // The newest of more than `step` applied steps that may become whole: each part is here, lies
+  // with somebody who is here or may come back, or is still waited for.
+  std::optional<Expected> ExpectedAfter(std::uint64_t step, const Line& line) const;
 
   // A round, and a stage of it, a part of which nobody who is here can bring.
   struct Lost {
@@ -127,7 +145,9 @@ class CheckpointRounds {
   };
   struct Holder {
     bool awaited = true;
-    std::map<std::string, Pair> parts;  // that it can bring, by name
+    bool away = false;                    // it has gone, and may come back
+    std::optional<TimePoint> until = {};  // how long it is waited for; none: for ever
+    std::map<std::string, Pair> parts;    // that it can bring, by name
   };
   struct Group {
     std::map<PeerId, Holder> holders;
@@ -156,6 +176,7 @@ class CheckpointRounds {
   };
   Holders HoldersOf(const Round& round, const std::string& name, const Line& line) const;
   static bool Awaited(const Round& round, const Part& part);
+  static bool MayComeBack(const Round& round, const std::string& name);
   Load LoadOf(const Line& line) const;
   // Names a part that nobody has, or that differs.
   struct Trouble {

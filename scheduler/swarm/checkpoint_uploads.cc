@@ -41,6 +41,8 @@ CheckpointUploads::CheckpointUploads(const RunConfig& config, const ArtefactMap&
 
 void CheckpointUploads::BeginGeneration(bool in_place) {
   distrusted_.clear();
+  newer_until_.reset();
+  awaited_.reset();
   closing_ = 0;
   interval_.ForgetSteps();
   if (in_place) return rounds_.LookAgain();
@@ -49,7 +51,7 @@ void CheckpointUploads::BeginGeneration(bool in_place) {
 }
 
 void CheckpointUploads::EndGeneration() {
-  if (closing_ == 0) rounds_.AwaitOnly({});
+  if (closing_ == 0) rounds_.AwaitUntil(reaction_.now() + kSaveLimit);
 }
 
 void CheckpointUploads::DropAll() {
@@ -110,8 +112,31 @@ bool CheckpointUploads::Distrust(const std::set<PeerId>& peers) {
 }
 
 void CheckpointUploads::OnMoved(const PeerId& peer) {
+  using Move = CheckpointRounds::Move;
   const Member* const member = members_.Find(peer);
-  rounds_.Moved(peer, member != nullptr && member->connected);
+  const bool here = member != nullptr && member->connected;
+  const bool same = here && member->held.generation() == history_.generation();
+  const Move how = same ? Move::kReturned : here ? Move::kRestarted : Move::kGone;
+  rounds_.Moved(peer, how, reaction_.now());
+}
+
+// No longer than the lines need, three times, and not where training again is sooner.
+bool CheckpointUploads::AwaitNewer(double step_seconds) {
+  awaited_.reset();
+  const std::uint64_t from = history_.checkpoint().step;
+  const auto expected = rounds_.ExpectedAfter(from, LineOf());
+  if (!expected) return false;
+  if (!newer_until_) {
+    const auto undone = static_cast<double>(expected->step - from);
+    if (expected->seconds > undone * step_seconds + kClosingAlwaysSeconds) return false;
+    const std::chrono::duration<double> thrice(3 * expected->seconds);
+    newer_until_ = reaction_.now() + kClosingLimit + std::chrono::duration_cast<Duration>(thrice);
+    SHOAL_LOG(kInfo, "scheduler", "checkpoint.awaited", {"step", expected->step},
+              {"seconds", expected->seconds});
+  }
+  if (reaction_.now() >= *newer_until_) return false;
+  awaited_ = expected->step;
+  return true;
 }
 
 void CheckpointUploads::OnDone(Member* member, const control::v1::CheckpointDone& done) {

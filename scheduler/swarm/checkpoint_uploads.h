@@ -68,6 +68,11 @@ class CheckpointUploads {
   void OnHere(const std::string& hash) { rounds_.AddHere(hash, reaction_.now()); }
   // A member has come or gone.
   void OnMoved(const PeerId& peer);
+  // A plan from the newest checkpoint that is whole could be made. True: a newer one is waited for
+  // first. `step_seconds`: of a step; 0: not known.
+  bool AwaitNewer(double step_seconds);
+  // Steps applied in that; none: no plan waits for one.
+  std::optional<std::uint64_t> awaited() const { return awaited_; }
   // From time to time: who brings nothing is not waited for.
   void OnTick() { rounds_.DropLate(LineOf(), reaction_.now()); }
   // With any event: asks for what is to be uploaded. The steps applied in a checkpoint that is
@@ -103,6 +108,8 @@ class CheckpointUploads {
   bool asks_ = false;          // somebody may still upload what nobody needs
   std::uint64_t closing_ = 0;  // steps applied in the closing checkpoint; 0: there is none
   std::set<PeerId> distrusted_;
+  std::optional<TimePoint> newer_until_;  // how long a plan waits for a newer checkpoint
+  std::optional<std::uint64_t> awaited_;
   CheckpointInterval interval_;
 };
 

@@ -277,7 +277,9 @@ void SwarmStateImpl::TryPlan() {
   if (history_.checkpoint().step >= config_.steps) return Finish();
   if (auto plan = PlanInPlace()) return BeginGeneration(*std::move(plan), true);
   if (!artefacts_.MakeWhole()) return;
-  if (auto positions = PlanFromCheckpoint()) BeginGeneration({*std::move(positions), {}}, false);
+  auto positions = PlanFromCheckpoint();
+  if (!positions || uploads_.AwaitNewer(steps_.times().seconds())) return;
+  BeginGeneration({*std::move(positions), {}}, false);
 }
 
 // Of those who hold the newest steps, and who is ready to follow them.

@@ -28,6 +28,10 @@ std::string SwarmView::WaitingFor() const {
     std::string text = MemoryShortageText(of_.config, std::move(peers));
     if (!text.empty()) return text;
   }
+  if (const auto step = of_.uploads.awaited()) {
+    return "it continues from the checkpoint of step " + std::to_string(*step) +
+           ", which its members upload";
+  }
   if (here >= of_.plan.needed()) return "it continues in a moment";
   std::string text = "waiting for " + std::to_string(of_.plan.needed() - here) +
                      (of_.plan.needed() - here == 1 ? " more peer (" : " more peers (") +

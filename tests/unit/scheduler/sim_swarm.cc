@@ -144,6 +144,7 @@ void SimSwarm::Connect(std::size_t index) {
   }
   peer.working = true;  // nothing of the former plan
   Say(index, hello);
+  for (const PeerMessage& saved : peer.told_saved) Say(index, saved);
   Heartbeat(&peer);
 }
 
@@ -163,6 +164,8 @@ void SimSwarm::Kill(std::size_t index) {
   if (!peer.alive) return;
   peer.alive = peer.holds = false;
   peer.plans.clear();
+  peer.told_saved.clear();
+  ++peer.process;
   ++peer.epoch;
   At(Delay(50), [this, connection = peer.connection, life = scheduler_life_] {
     if (life == scheduler_life_) Feed(PeerDisconnected{connection, "connection reset"});
@@ -199,9 +202,12 @@ void SimSwarm::Answer(SimPeer* peer, double mean_ms, PeerMessage message) {
 }
 
 void SimSwarm::AnswerIn(Duration delay, SimPeer* peer, PeerMessage message) {
-  At(delay, [this, peer, epoch = peer->epoch, message = std::move(message)] {
-    if (!peer->alive || peer->mute) return;
-    if (peer->epoch != epoch && !message.has_heartbeat()) return;
+  At(delay, [this, peer, epoch = peer->epoch, process = peer->process,
+             message = std::move(message)] {
+    if (!peer->alive || peer->mute || peer->process != process) return;
+    const bool saved = message.has_checkpoint_done();  // whatever has ended since
+    if (peer->epoch != epoch && !message.has_heartbeat() && !saved) return;
+    if (saved) peer->told_saved.push_back(message);
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       if (peers_[i].get() == peer) Say(i, message);
     }

@@ -76,6 +76,8 @@ struct SimPeer {
   std::uint64_t upload_bps = 0;  // as its heartbeats say
   std::set<std::string> saved;   // hashes of what it has of checkpoints
   std::uint64_t request = 0;     // for some of that, the newest
+  std::uint64_t process = 0;     // grows with each death
+  std::vector<control::v1::PeerMessage> told_saved;  // of its process; told again after a hello
 };
 
 class SimSwarm {

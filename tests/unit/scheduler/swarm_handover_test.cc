@@ -133,6 +133,46 @@ TEST(SwarmHandoverTest, AnotherMemberOfTheStageSavesForAFullDisk) {
   EXPECT_EQ(swarm.UploadersOf(0).size(), 2u);
 }
 
+// All files of the newest checkpoint lie with who is left, or are here.
+TEST(SwarmHandoverTest, ALossWhileACheckpointIsUploadedCostsNoStepsBeforeIt) {
+  SimSwarm swarm(SimConfig(2, 1), 49);
+  for (int i = 0; i < 3; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 9; }));
+  const std::size_t slow = PeerAt(&swarm, 3, 0, 0), lost = PeerAt(&swarm, 3, 0, 1);
+  swarm.Peer(slow).slowness = 20;
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 10; }));
+  swarm.RunFor(std::chrono::seconds(3));
+  ASSERT_EQ(swarm.View().checkpoint_step, 0u);
+  swarm.Kill(lost);
+  std::string awaited;
+  ASSERT_TRUE(swarm.RunUntil([&] {
+    if (swarm.View().reason.find("which its members upload") != std::string::npos) {
+      awaited = swarm.View().reason;
+    }
+    return swarm.View().generation == 2;
+  }));
+  EXPECT_THAT(awaited, HasSubstr("it continues from the checkpoint of step 10"));
+  EXPECT_EQ(swarm.View().step, 10u);
+  EXPECT_EQ(swarm.View().checkpoint_step, 10u);
+  swarm.Peer(slow).slowness = 1;
+  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
+}
+
+TEST(SwarmHandoverTest, WhoComesBackTellsWhatItSavedMeanwhile) {
+  SimSwarm swarm(SimConfig(2, 1), 50);
+  for (int i = 0; i < 2; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 10; }));
+  const std::size_t cut = PeerAt(&swarm, 2, 0, 1);
+  swarm.RunFor(std::chrono::milliseconds(200));
+  swarm.CutOff(cut);
+  swarm.RunFor(std::chrono::milliseconds(1500));
+  swarm.Connect(cut);
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().step == 15; }));
+  EXPECT_THAT(swarm.checkpoints(), ElementsAre(10u));
+  EXPECT_GT(swarm.View().generation, 1u);
+  EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
+}
+
 TEST(SwarmHandoverTest, AFullDiskAtTheLastStepHoldsTheRunOnce) {
   SimSwarm swarm(SimConfig(2, 1), 45);
   for (int i = 0; i < 2; ++i) swarm.AddPeer();

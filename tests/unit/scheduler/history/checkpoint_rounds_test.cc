@@ -20,6 +20,8 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
+using Move = CheckpointRounds::Move;
+
 PeerId Peer(unsigned number) {
   PeerId peer;
   peer.key[0] = static_cast<std::uint8_t>(number);
@@ -81,6 +83,11 @@ struct OneStage {
     }
     return asked;
   }
+  // And does not come back in time.
+  void Gone(const PeerId& peer) {
+    rounds.Moved(peer, Move::kGone, now);
+    rounds.DropLate(LineOf(lines), now + kReturnGrace);
+  }
   void Bring(const PeerId& peer) {
     for (const auto& file : newest[peer].files) rounds.AddHere(file.hash(), TimePoint{});
   }
@@ -126,7 +133,7 @@ TEST(CheckpointRounds, OthersTakeOverFromWhoGoes) {
   stage.Deal();
   stage.Bring(Peer(1));
   stage.lines.erase(Peer(3));
-  stage.rounds.Moved(Peer(3), false);
+  stage.Gone(Peer(3));
   EXPECT_TRUE(stage.Deal().contains(Peer(1))) << "the other has still to do";
   stage.Bring(Peer(1));
   stage.Bring(Peer(2));
@@ -136,11 +143,11 @@ TEST(CheckpointRounds, OthersTakeOverFromWhoGoes) {
 TEST(CheckpointRounds, WhoComesBackIsAskedAgain) {
   OneStage stage;
   stage.lines = {{Peer(1), 0}};
-  for (const unsigned peer : {2u, 3u}) stage.rounds.Moved(Peer(peer), false);
+  for (const unsigned peer : {2u, 3u}) stage.Gone(Peer(peer));
   EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
   EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(8));
   stage.rounds.AddHere("aw", TimePoint{});
-  stage.rounds.Moved(Peer(1), true);
+  stage.rounds.Moved(Peer(1), Move::kReturned, stage.now);
   EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(7)) << "but for what is here";
   EXPECT_FALSE(stage.lost);
 }
@@ -183,15 +190,54 @@ TEST(CheckpointRounds, APartThatNobodyHereHasIsLost) {
   stage.Deal();
   EXPECT_FALSE(stage.lost);
   stage.lines.erase(Peer(3));
-  stage.rounds.Moved(Peer(3), false);
+  stage.Gone(Peer(3));
   stage.Deal();
   EXPECT_TRUE(stage.lost);
   stage.Deal();
   EXPECT_FALSE(stage.lost) << "said once";
   stage.lines[Peer(3)] = 0;  // the generation went on in place, and it is back
-  stage.rounds.Moved(Peer(3), true);
+  stage.rounds.Moved(Peer(3), Move::kReturned, stage.now);
   EXPECT_THAT(stage.Deal(), SizeIs(1));
   EXPECT_FALSE(stage.lost);
+}
+
+TEST(CheckpointRounds, WhoIsGoneForAMomentIsWaitedFor) {
+  OneStage stage;
+  stage.lines.erase(Peer(1));
+  stage.rounds.Moved(Peer(1), Move::kGone, stage.now);
+  for (const unsigned peer : {2u, 3u}) stage.rounds.AddFailed(5, Peer(peer));
+  EXPECT_TRUE(stage.rounds.ExpectedAfter(4, LineOf(stage.lines)));
+  EXPECT_FALSE(stage.rounds.ExpectedAfter(5, LineOf(stage.lines)));
+  stage.Deal();
+  EXPECT_FALSE(stage.lost) << "it may be saving";
+  stage.lines[Peer(1)] = 0;
+  stage.rounds.Moved(Peer(1), Move::kReturned, stage.now);
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
+  EXPECT_THAT(stage.Deal(), SizeIs(1));
+  // And once more, while it uploads.
+  stage.lines.erase(Peer(1));
+  stage.rounds.Moved(Peer(1), Move::kGone, stage.now);
+  stage.Deal();
+  EXPECT_FALSE(stage.lost);
+  EXPECT_TRUE(stage.rounds.ExpectedAfter(4, LineOf(stage.lines)));
+  stage.rounds.DropLate(LineOf(stage.lines), stage.now + kReturnGrace);
+  EXPECT_FALSE(stage.rounds.ExpectedAfter(4, LineOf(stage.lines)));
+  stage.Deal();
+  EXPECT_TRUE(stage.lost);
+}
+
+TEST(CheckpointRounds, WhoStartsAnewHasWhatItSavedAndSavesNothingMore) {
+  OneStage stage;
+  EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(1), stage.files).ok());
+  for (const unsigned peer : {1u, 2u}) stage.rounds.Moved(Peer(peer), Move::kRestarted, stage.now);
+  EXPECT_THAT(stage.Deal(), IsEmpty()) << "the third still saves";
+  stage.rounds.AwaitUntil(stage.now + kSaveLimit);
+  stage.rounds.DropLate(LineOf(stage.lines), stage.now + kSaveLimit);
+  EXPECT_THAT(stage.Deal().at(Peer(1)), SizeIs(8));
+  const auto expected = stage.rounds.ExpectedAfter(4, LineOf(stage.lines));
+  ASSERT_TRUE(expected);
+  EXPECT_EQ(expected->step, 5u);
+  EXPECT_NEAR(expected->seconds, 8.0 * 4 * 300 / 10e6, 1e-9);
 }
 
 TEST(CheckpointRounds, WhatMostSavedCounts) {
@@ -260,7 +306,7 @@ TEST(CheckpointRounds, WeightsAndMomentsOfAPartAreOneMembers) {
   }
   EXPECT_THAT(stage.Deal(), SizeIs(3));
   stage.lines.erase(Peer(2));  // its moments are nobody else's
-  stage.rounds.Moved(Peer(2), false);
+  stage.Gone(Peer(2));
   stage.Deal();
   for (const unsigned peer : {1u, 3u}) stage.Bring(Peer(peer));
   const auto whole = stage.rounds.TakeWhole();
@@ -376,11 +422,15 @@ class CheckpointRoundsRandom : public ::testing::TestWithParam<unsigned> {
       requests_[request.peer] = std::move(request);
     }
   }
-  void Move(const PeerId& peer) {
+  void ComeOrGo(const PeerId& peer) {
     const bool here = !lines_.contains(peer);
     here ? void(lines_[peer] = all_.at(peer)) : void(lines_.erase(peer));
     requests_.erase(peer);
-    rounds_.Moved(peer, here);
+    rounds_.Moved(peer,
+                  !here         ? Move::kGone
+                  : Chance(0.5) ? Move::kReturned
+                                : Move::kRestarted,
+                  TimePoint{});
   }
   // Sends the next file, or says that it is done, or its disk fails.
   void Upload(const PeerId& peer) {
@@ -423,7 +473,7 @@ TEST_P(CheckpointRoundsRandom, IsWholeWhereOfEachPartSomebodyIsHere) {
   for (int turn = 0; turn < 4000 && !whole && !HasFatalFailure(); ++turn) {
     Deal();
     const PeerId peer = Peer(1 + random_() % kPeers);
-    if (Chance(0.02) && turn < 2000) Move(peer);
+    if (Chance(0.02) && turn < 2000) ComeOrGo(peer);
     Upload(peer);
     whole = rounds_.TakeWhole();
   }

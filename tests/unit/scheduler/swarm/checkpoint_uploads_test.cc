@@ -87,11 +87,13 @@ TEST(CheckpointUploads, WhatIsUnderWayGoesOnWithAPlanInPlaceOnly) {
     parts.Saved(0, 0);
     parts.uploads.EndGeneration();
     parts.reaction.Take();
+    parts.Wait(kSaveLimit);
+    parts.uploads.OnTick();
     parts.uploads.BeginGeneration(in_place);
     EXPECT_EQ(parts.uploads.pending(), in_place);
     EXPECT_EQ(parts.Take<ArtefactsUnneeded>().empty(), in_place);
     EXPECT_EQ(parts.uploads.asked(), in_place ? 1u : 0u);
-    EXPECT_EQ(parts.Bring().value_or(0), in_place ? 1u : 0u) << "nobody waits for the other";
+    EXPECT_EQ(parts.Bring().value_or(0), in_place ? 1u : 0u) << "the other is waited for no more";
   }
 }
 
@@ -157,7 +159,46 @@ TEST(CheckpointUploads, WhoGoesIsNotWaitedFor) {
   Member& gone = parts.At(1, 0);
   parts.members.Close(gone.connection);
   for (const PeerId& peer : parts.members.TakeMoved()) parts.uploads.OnMoved(peer);
+  EXPECT_FALSE(parts.Bring()) << "it may come back at once";
+  parts.Wait(kReturnGrace);
+  parts.uploads.OnTick();
   EXPECT_EQ(parts.Bring(), 1u);
+}
+
+// A save goes on when its generation ends.
+TEST(CheckpointUploads, WhatIsToldAfterTheGenerationHasEndedCounts) {
+  Uploads parts(1, 2, 2);
+  parts.ApplyAndSave();
+  control::v1::CheckpointDone done = parts.SavedFiles(0, 1);
+  parts.uploads.EndGeneration();
+  parts.uploads.BeginGeneration(true);
+  EXPECT_FALSE(parts.uploads.Look());
+  EXPECT_TRUE(parts.uploads.Has(1));
+  parts.uploads.OnDone(&parts.At(0, 0), done);
+  parts.uploads.OnDone(&parts.At(1, 0), done);
+  EXPECT_EQ(parts.Bring(), 1u);
+}
+
+TEST(CheckpointUploads, APlanFromAnOlderOneWaitsForWhatMayBecomeWhole) {
+  Uploads parts(1, 1, 1);
+  EXPECT_FALSE(parts.uploads.AwaitNewer(0)) << "there is none";
+  parts.ApplyAndSave();
+  parts.Saved(0, 0);
+  parts.uploads.EndGeneration();
+  EXPECT_TRUE(parts.uploads.AwaitNewer(0));
+  EXPECT_EQ(parts.uploads.awaited(), 1u);
+  parts.Wait(kClosingLimit + std::chrono::seconds(1));
+  EXPECT_FALSE(parts.uploads.AwaitNewer(0)) << "not for ever";
+  parts.uploads.BeginGeneration(false);
+  EXPECT_FALSE(parts.uploads.awaited());
+  // 300 bytes at 8 bit/s take longer than to train the step again.
+  Uploads slow(1, 1, 1);
+  slow.At(0, 0).line.upload_bps = 8;
+  slow.ApplyAndSave();
+  slow.Saved(0, 0);
+  EXPECT_FALSE(slow.uploads.Look());
+  EXPECT_FALSE(slow.uploads.AwaitNewer(60));
+  EXPECT_TRUE(slow.uploads.AwaitNewer(600));
 }
 
 TEST(CheckpointUploads, ASpareReplacesAMemberThatFailedTwice) {
