@@ -37,6 +37,12 @@ void AppliedSteps::OnSaved(std::uint64_t step, std::function<void()> report) {
   Settle(step);
 }
 
+void AppliedSteps::ReportSaved() {
+  for (auto& [number, step] : std::exchange(steps_, {})) {
+    if (step.report != nullptr) step.report();
+  }
+}
+
 void AppliedSteps::Settle(std::uint64_t step) {
   Step& settled = steps_.at(step);
   if (!settled.told && settled.applied && settled.checksum) {

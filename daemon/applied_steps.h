@@ -31,6 +31,8 @@ class AppliedSteps {
   // The checkpoint of the step is saved, or not; `report` is called behind what is told of the
   // step.
   void OnSaved(std::uint64_t step, std::function<void()> report);
+  // Nothing more is told of steps: reports of checkpoints wait no longer.
+  void ReportSaved();
 
  private:
   struct Step {

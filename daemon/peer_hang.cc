@@ -53,6 +53,11 @@ void PeerNode::AwaitEndOfHang() {
   }
 }
 
+const std::string& PeerNode::hang() const {
+  SHOAL_ASSERT_ON(*control_);
+  return hang_;
+}
+
 // A new hello says whether this peer takes a stage. What was under way on the former stream never
 // ends, and the scheduler asks again.
 void PeerNode::Rejoin(const std::string& why) {

@@ -74,6 +74,10 @@ PeerNode::PeerNode(PeerParts parts, std::function<void(Status)> on_stop)
       new_stage_(std::move(parts.new_stage)),
       network_(config_.advertise, std::move(parts.local_addresses)),
       members_(std::move(parts.members)),
+      saver_(
+          {control_, compute_, store_, content_, delta_store_, checkpoints_},
+          [this](control::v1::PeerMessage message) { connection_->Tell(std::move(message)); },
+          [this] { return stage_ ? stage_->blobs() : std::vector<storage::ContentHash>(); }),
       overlay_(std::move(parts.overlay)),
       since_unix_ms_(UnixMs()) {
   hub_->SetCaps(overlay_.upload.value_or(config_.upload),
@@ -128,6 +132,7 @@ void PeerNode::Close() {
   ++heartbeat_round_;  // one whose time has come meanwhile has nobody to tell
   offer_.reset();
   lost_offer_.reset();
+  saver_.Close();
   stage_.reset();
   connection_.reset();
 }
@@ -185,6 +190,7 @@ void PeerNode::OnWelcome(const control::v1::Welcome& welcome) {
   hub_->SetTimeouts(timeouts_);
   ChangeState(rests() ? PeerState::kPaused : PeerState::kWaiting,
               rests() ? PauseReason() : "waiting for a stage");
+  saver_.TellAgain(RunId{welcome.run()});
   status_told_ = TimePoint{};
   SendHeartbeat(++heartbeat_round_);
   if (rests() == rests_told_) return;
@@ -304,6 +310,7 @@ void PeerNode::OnPlan(const control::v1::Plan& plan) {
   if (state_ == PeerState::kDraining || state_ == PeerState::kJoining) return;
   names_.clear();
   closed_ = 0;
+  if (!plan.in_place()) saver_.Forget();
   const control::v1::Position* own = nullptr;
   std::vector<PeerId> peers;
   for (const control::v1::Position& position : plan.positions()) {
@@ -334,8 +341,8 @@ void PeerNode::OnPlan(const control::v1::Plan& plan) {
 }
 
 StageResources PeerNode::Resources() {
-  return {control_,     compute_,     codec_,   store_,    hub_,      content_,
-          delta_store_, checkpoints_, &config_, timeouts_, new_stage_};
+  return {control_,     compute_, codec_,   store_,    hub_,      content_,
+          delta_store_, &saver_,  &config_, timeouts_, new_stage_};
 }
 
 // Beside the steps of the others, in whose plan it has no place yet.

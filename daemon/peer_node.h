@@ -98,10 +98,7 @@ class PeerNode : private SchedulerConnection::Owner,
     return history_->Json(query, terms_->now_ms());
   }
   // What of this machine hangs; empty: nothing.
-  const std::string& hang() const {
-    SHOAL_ASSERT_ON(*control_);
-    return hang_;
-  }
+  const std::string& hang() const;
 
  private:
   // What follows once the run has saved this peer's steps; the last three end the process.
@@ -213,6 +210,7 @@ class PeerNode : private SchedulerConnection::Owner,
   std::unique_ptr<GpuWatch> gpu_;
   std::unique_ptr<StageMemory> memory_;
   std::unique_ptr<DiskKeeper> disk_;
+  CheckpointSaver saver_;
   std::unique_ptr<StageHost> stage_;
   std::unique_ptr<ArtefactOffer> offer_, lost_offer_;  // of checkpoints; of what it lost
   std::uint64_t closed_ = 0;     // the generation that was to be saved last, until the next plan

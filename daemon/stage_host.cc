@@ -8,7 +8,6 @@
 #include "common/file.h"
 #include "common/log.h"
 #include "compression/device/device_values.h"
-#include "daemon/artefacts/kept_checkpoint.h"
 #include "daemon/stage_messages.h"
 #include "daemon/stage_setup.h"
 #include "dataset/prepared_data.h"
@@ -22,7 +21,6 @@
 namespace shoal::daemon {
 namespace {
 
-constexpr std::string_view kWeightSuffix = ".safetensors";
 constexpr std::string_view kOptimizerSuffix = ".optimizer";
 constexpr const char* kDataName = "data";
 // What is not measured by then is far away, or the line is full.
@@ -82,13 +80,6 @@ Status StageHost::Loaded::MakeModel(const NewStage& new_stage, const model::Mode
   return Status::Ok();
 }
 
-struct StageHost::Saved {
-  std::uint64_t step = 0;  // steps applied
-  std::vector<storage::ArtefactRef> files;
-  std::vector<std::string> paths;
-  std::vector<RunId> runs;  // that have checkpoints here
-};
-
 StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1::Plan plan,
                      control::v1::Position own)
     : resources_(resources),
@@ -102,6 +93,7 @@ StageHost::StageHost(const StageResources& resources, Owner* owner, control::v1:
 StageHost::~StageHost() {
   SHOAL_ASSERT_ON(*resources_.control);
   *alive_ = false;
+  steps_.ReportSaved();
   runner_.reset();
   if (loaded_) {
     // The model belongs to the compute thread; its memory must be free before the next is loaded.
@@ -388,54 +380,44 @@ void StageHost::OnModelApplied(std::uint64_t step) {
   if (order->checkpoint()) SaveCheckpoint(step + 1);
 }
 
-void StageHost::Save(std::uint64_t step, std::function<void(SaveOutcome)> then) {
-  const RunId run{plan_.config().run()};
-  const int keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
-  Run<SaveOutcome>(
-      resources_.compute, "checkpoint.save",
-      [loaded = loaded_, checkpoints = resources_.checkpoints, run, step, keep]() -> SaveOutcome {
-        SHOAL_ASSIGN_OR_RETURN(
-            const storage::Checkpoint checkpoint,
-            checkpoints->Save(
-                run, step,
-                [&loaded](const std::string& folder) { return loaded->model->Save(folder); },
-                keep));
-        auto saved = std::make_shared<Saved>();
-        saved->step = step;
-        for (const storage::StoredRun& kept : checkpoints->Runs()) saved->runs.push_back(kept.run);
-        for (const storage::ArtefactRef& file : checkpoint.files) {
-          if (!EndsWith(file.name, kWeightSuffix)) continue;
-          storage::ArtefactRef ref = file;
-          ref.name.resize(ref.name.size() - kWeightSuffix.size());
-          saved->files.push_back(std::move(ref));
-          saved->paths.push_back(checkpoint.folder + "/" + file.name);
-        }
-        return saved;
-      },
-      std::move(then));
+CheckpointSaver::Order StageHost::SaveOrder(std::uint64_t step) {
+  CheckpointSaver::Order order;
+  order.run = RunId{plan_.config().run()};
+  order.generation = plan_.generation();
+  order.step = step;
+  order.keep = static_cast<int>(std::max(1u, plan_.config().checkpoint_keep()));
+  order.write = [loaded = loaded_](const std::string& folder) {
+    return loaded->model->Save(folder);
+  };
+  order.blobs = blobs();
+  order.told = [this, alive = alive_, step](bool saved) {
+    if (*alive) OnSaveTold(step, saved);
+  };
+  return order;
 }
 
 void StageHost::SaveCheckpoint(std::uint64_t step) {
-  Save(step, [this, step](const SaveOutcome& saved) {
-    steps_.OnSaved(step - 1, [this, step, saved] { OnOutcome(step, saved); });
-  });
+  CheckpointSaver::Order order = SaveOrder(step);
+  order.written = [this, alive = alive_, step](std::function<void()> tell) {
+    *alive ? steps_.OnSaved(step - 1, std::move(tell)) : tell();
+  };
+  resources_.saver->Save(std::move(order));
 }
 
-void StageHost::OnOutcome(std::uint64_t step, const SaveOutcome& saved) {
-  if (saved.ok()) return OnSaved(*saved);
-  Saved failed;
-  failed.step = step;
-  TellCheckpoint(failed, saved.status());
+void StageHost::OnSaveTold(std::uint64_t step, bool saved) {
+  if (!closing_ || closing_->step != step) return;
+  closing_->saved = saved;
+  if (closing_->told) std::exchange(closing_->told, nullptr)();
 }
 
 void StageHost::Close(std::uint64_t step, std::function<void()> told) {
   SHOAL_ASSERT_ON(*resources_.control);
   failed_ = true;  // nothing else is worth a report
   if (closing_ && closing_->step == step) {
-    if (closing_->saved) TellCheckpoint(*closing_->saved, Status::Ok());
+    if (closing_->saved) resources_.saver->TellAgain(RunId{plan_.config().run()});
     return;
   }
-  closing_ = Closing{step, nullptr, std::move(told)};
+  closing_ = Closing{step, false, std::move(told)};
   Settle();
 }
 
@@ -490,66 +472,23 @@ void StageHost::OnSettled(const Result<std::uint64_t>& held) {
   if (on_settled_) std::exchange(on_settled_, nullptr)();
   if (!closing_ || closing_->saved || !closing_->told) return;
   const std::uint64_t step = closing_->step;
-  if (!held.ok()) return OnOutcome(step, held.status());
+  if (!held.ok()) return resources_.saver->Fail(SaveOrder(step), held.status());
   if (*held != step) {
-    return OnOutcome(step, FailedPrecondition("its stage is that of " + std::to_string(*held) +
-                                              " steps, not of " + std::to_string(step)));
+    return resources_.saver->Fail(
+        SaveOrder(step), FailedPrecondition("its stage is that of " + std::to_string(*held) +
+                                            " steps, not of " + std::to_string(step)));
   }
-  Save(step, [this, step](const SaveOutcome& saved) { OnOutcome(step, saved); });
+  resources_.saver->Save(SaveOrder(step));
 }
 
 std::vector<storage::ContentHash> StageHost::blobs() const {
   SHOAL_ASSERT_ON(*resources_.control);
-  std::vector<storage::ContentHash> needed = previous_checkpoint_;
+  std::vector<storage::ContentHash> needed = resources_.saver->blobs();
   for (const control::v1::ArtefactRef& proto : plan_.artefacts()) {
     if (const auto ref = ToRef(proto); ref.ok()) needed.push_back(ref->hash);
   }
   if (loaded_) needed.insert(needed.end(), loaded_->unchanging.begin(), loaded_->unchanging.end());
   return needed;
-}
-
-// The files become blobs of the content store too (hard links): for uploads, and so that resuming
-// from this checkpoint fetches nothing.
-void StageHost::OnSaved(std::shared_ptr<Saved> saved) {
-  std::vector<storage::ContentHash> keep = blobs();
-  previous_checkpoint_.clear();
-  for (const storage::ArtefactRef& file : saved->files) {
-    keep.push_back(file.hash);
-    previous_checkpoint_.push_back(file.hash);
-  }
-  Run<Status>(
-      resources_.store, "checkpoint.link",
-      [content = resources_.content, deltas = resources_.delta_store, saved,
-       keep = std::move(keep)] {
-        return KeepCheckpoint({saved->paths, keep, saved->runs}, content, deltas);
-      },
-      [this, saved](Status status) {
-        if (status.ok() && closing_ && closing_->step == saved->step) closing_->saved = saved;
-        TellCheckpoint(*saved, status);
-      });
-}
-
-void StageHost::TellCheckpoint(const Saved& saved, const Status& status) {
-  control::v1::PeerMessage message;
-  control::v1::CheckpointDone* proto = message.mutable_checkpoint_done();
-  proto->set_generation(plan_.generation());
-  proto->set_step(saved.step);
-  if (!status.ok()) {
-    proto->set_error(status.ToString());
-    SHOAL_LOG(kError, "daemon", "checkpoint.failed", {"step", saved.step},
-              {"error", status.ToString()});
-  } else {
-    for (const storage::ArtefactRef& file : saved.files) {
-      control::v1::ArtefactRef* ref = proto->add_files();
-      ref->set_name(file.name);
-      ref->set_hash(file.hash.digest.data(), file.hash.digest.size());
-      ref->set_size(file.size);
-    }
-  }
-  owner_->Tell(std::move(message));
-  if (closing_ && closing_->step == saved.step && closing_->told) {
-    std::exchange(closing_->told, nullptr)();
-  }
 }
 
 void StageHost::OnFailed(Status status, const PeerId* peer) {

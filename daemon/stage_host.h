@@ -16,13 +16,13 @@
 #include "common/timeouts.h"
 #include "daemon/applied_steps.h"
 #include "daemon/artefacts/artefact_fetcher.h"
+#include "daemon/artefacts/checkpoint_saver.h"
 #include "daemon/config.h"
 #include "daemon/peer_state.h"
 #include "daemon/stage_budget.h"
 #include "model/stage_model.h"
 #include "pipeline/runner/stage_runner.h"
 #include "proto/control.pb.h"
-#include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
 #include "storage/files/content_store.h"
 
@@ -32,8 +32,7 @@ namespace shoal::daemon {
 using NewStage = std::function<Result<std::unique_ptr<model::StageModel>>(
     const model::ModelSpec& spec, const model::StageOptions& options)>;
 
-// What lives as long as the daemon. Thread of each: content and delta store on `store`,
-// checkpoints on `compute`.
+// What lives as long as the daemon. Thread of content and delta store: `store`.
 struct StageResources {
   Executor* control = nullptr;
   Executor* compute = nullptr;
@@ -42,7 +41,7 @@ struct StageResources {
   net::LinkHub* hub = nullptr;
   storage::ContentStore* content = nullptr;
   storage::DeltaStore* delta_store = nullptr;
-  storage::CheckpointStore* checkpoints = nullptr;
+  CheckpointSaver* saver = nullptr;
   const DaemonConfig* config = nullptr;
   Timeouts timeouts = TimeoutsOf(kPeerTimeoutDefault);  // of the run
   NewStage new_stage = model::NewTorchStage;
@@ -167,7 +166,6 @@ class StageHost : private pipeline::StageRunner::Mediator {
 
  private:
   struct Loaded;
-  struct Saved;
 
   // StageRunner::Mediator
   void OnReady() override;
@@ -193,16 +191,13 @@ class StageHost : private pipeline::StageRunner::Mediator {
   void SettleAsFormer();
   Status TakeShadowOf(const StageHost& former);
   void AwaitRoundTrips(TimePoint until);
-  using SaveOutcome = Result<std::shared_ptr<Saved>>;
   // `step`: applied ones.
-  void Save(std::uint64_t step, std::function<void(SaveOutcome)> then);
+  CheckpointSaver::Order SaveOrder(std::uint64_t step);
   void SaveCheckpoint(std::uint64_t step);
   void Settle();
   void OnSettled(const Result<std::uint64_t>& held);
   Status CanGoOnWith(const StageHost& former) const;
-  void OnOutcome(std::uint64_t step, const SaveOutcome& saved);
-  void OnSaved(std::shared_ptr<Saved> saved);
-  void TellCheckpoint(const Saved& saved, const Status& status);
+  void OnSaveTold(std::uint64_t step, bool saved);
   std::string TellLinkBroken(control::v1::PeerMessage message, const Status& status);
   void FailPlan(const Status& status);
   void ForgetReports();
@@ -224,10 +219,9 @@ class StageHost : private pipeline::StageRunner::Mediator {
   StageBudget budget_;
   std::string device_name_;
   std::vector<pipeline::BoundaryChecksum> boundaries_;
-  std::vector<storage::ContentHash> previous_checkpoint_;
   struct Closing {
     std::uint64_t step = 0;
-    std::shared_ptr<Saved> saved;  // once it is told
+    bool saved = false;  // and told
     std::function<void()> told;
   };
   std::optional<Closing> closing_;

@@ -82,7 +82,6 @@ void StageHost::SettleAsFormer() {
   }
   const std::unique_ptr<StageHost> former = std::exchange(former_, nullptr);
   former->runner_.reset();
-  previous_checkpoint_ = former->previous_checkpoint_;
   loaded_ = std::exchange(former->loaded_, nullptr);
   OnSettled(*former->held_);
 }
@@ -98,7 +97,6 @@ void StageHost::GoOnWithFormer() {
                                                 ? "joining the peers that hold its stage"
                                                 : "going on with the stage that it holds");
   former->runner_.reset();
-  previous_checkpoint_ = former->previous_checkpoint_;
   OnLoaded(std::exchange(former->loaded_, nullptr));
 }
 

@@ -88,5 +88,15 @@ TEST_F(AppliedStepsTest, ASaveThatEndsLateIsToldBehindItsStep) {
   EXPECT_EQ(log_.size(), 2U);
 }
 
+TEST_F(AppliedStepsTest, WhatIsSavedIsReportedWhereNothingMoreIsToldOfSteps) {
+  Order(1, true, true);
+  Saved(1);
+  EXPECT_THAT(log_, IsEmpty());
+  steps_.ReportSaved();
+  EXPECT_THAT(log_, ElementsAre("saved 1"));
+  steps_.ReportSaved();
+  EXPECT_EQ(log_.size(), 1U);
+}
+
 }  // namespace
 }  // namespace shoal::daemon

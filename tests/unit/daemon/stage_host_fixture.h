@@ -35,8 +35,13 @@ class StageHostTest : public testing::Test {
     checkpoints_ = storage::OpenCheckpointStore(At("checkpoints")).value();
     deltas_ = storage::OpenRocksDeltaStore({.path = At("deltas")}).value();
     resources_.content = content_.get();
-    resources_.checkpoints = checkpoints_.get();
     resources_.delta_store = deltas_.get();
+    saver_ = std::make_unique<CheckpointSaver>(
+        CheckpointSaver::Parts{control_.get(), compute_.get(), store_.get(), content_.get(),
+                               deltas_.get(), checkpoints_.get()},
+        [this](PeerMessage message) { owner_.Tell(std::move(message)); },
+        [this] { return host_ ? host_->blobs() : std::vector<storage::ContentHash>(); });
+    resources_.saver = saver_.get();
     config_.device = "cpu";
     config_.threads = 1;
     resources_.config = &config_;
@@ -51,6 +56,7 @@ class StageHostTest : public testing::Test {
   }
   ~StageHostTest() override {
     On([this] {
+      saver_->Close();
       host_.reset();
       hub_.reset();
     });
@@ -224,6 +230,7 @@ class StageHostTest : public testing::Test {
   }
 
   const TemporaryFolder folder_;
+  std::unique_ptr<CheckpointSaver> saver_;
   std::unique_ptr<Executor> control_ = NewThreadExecutor("control");
   std::unique_ptr<storage::ContentStore> content_;
   std::unique_ptr<storage::CheckpointStore> checkpoints_;

@@ -1,6 +1,8 @@
 // One generation of a run with a single stage: model, stores and hub are real, only the scheduler
 // is played by the test.
 
+#include <future>
+
 #include "stage_host_fixture.h"
 
 namespace shoal::daemon {
@@ -115,6 +117,44 @@ TEST_F(StageHostTest, WhatItHoldsIsSavedWhenTheGenerationEnds) {
   // What it does not hold it does not save.
   EXPECT_THAT(close(2).error(), HasSubstr("its stage is that of 3 steps, not of 2"));
   EXPECT_EQ(told, 2);
+}
+
+// Its generation has ended by then, and the scheduler still wants it.
+TEST_F(StageHostTest, WhatItIsSavingIsToldWhenItIsGone) {
+  Start(MakePlan(0));
+  WaitFor(PeerMessage::kPlanReady);
+  apply_ = false;
+  Step(0);
+  std::promise<void> released;
+  store_->Post("test.block", [&released] { released.get_future().wait(); });
+  On([this] {
+    owner_.told.clear();
+    host_->OnApply(order_);
+  });
+  const std::string manifest = At("checkpoints/0000000000000abc/step-000000000001/manifest.json");
+  ASSERT_TRUE(WaitUntil(control_.get(), [&] { return fs::exists(manifest); }));
+  On([this] {
+    EXPECT_EQ(owner_.Told(PeerMessage::kCheckpointDone), nullptr);
+    host_.reset();
+  });
+  released.set_value();
+  const auto saved = WaitFor(PeerMessage::kCheckpointDone).checkpoint_done();
+  EXPECT_EQ(saved.error(), "");
+  EXPECT_EQ(saved.generation(), 1u);
+  EXPECT_EQ(saved.step(), 1u);
+  EXPECT_EQ(saved.files_size(), 6);
+  // A scheduler that has not heard it hears it again, but not of another run.
+  On([&] {
+    owner_.told.clear();
+    saver_->TellAgain(RunId{0xdef});
+    EXPECT_TRUE(owner_.told.empty());
+    saver_->TellAgain(RunId{0xabc});
+    ASSERT_EQ(owner_.told.size(), 1u);
+    EXPECT_EQ(owner_.told[0].checkpoint_done().SerializeAsString(), saved.SerializeAsString());
+    saver_->Forget();
+    saver_->TellAgain(RunId{0xabc});
+    EXPECT_EQ(owner_.told.size(), 1u);
+  });
 }
 
 // Without a scheduler it computes the step at hand, and says to the next one what it said before.

@@ -202,16 +202,16 @@ void SimSwarm::Answer(SimPeer* peer, double mean_ms, PeerMessage message) {
 }
 
 void SimSwarm::AnswerIn(Duration delay, SimPeer* peer, PeerMessage message) {
-  At(delay, [this, peer, epoch = peer->epoch, process = peer->process,
-             message = std::move(message)] {
-    if (!peer->alive || peer->mute || peer->process != process) return;
-    const bool saved = message.has_checkpoint_done();  // whatever has ended since
-    if (peer->epoch != epoch && !message.has_heartbeat() && !saved) return;
-    if (saved) peer->told_saved.push_back(message);
-    for (std::size_t i = 0; i < peers_.size(); ++i) {
-      if (peers_[i].get() == peer) Say(i, message);
-    }
-  });
+  At(delay,
+     [this, peer, epoch = peer->epoch, process = peer->process, message = std::move(message)] {
+       if (!peer->alive || peer->mute || peer->process != process) return;
+       const bool saved = message.has_checkpoint_done();  // whatever has ended since
+       if (peer->epoch != epoch && !message.has_heartbeat() && !saved) return;
+       if (saved) peer->told_saved.push_back(message);
+       for (std::size_t i = 0; i < peers_.size(); ++i) {
+         if (peers_[i].get() == peer) Say(i, message);
+       }
+     });
 }
 
 void SimSwarm::Order(AdminCommand::Kind kind) { Feed(AdminCommand{kind}); }

@@ -73,10 +73,10 @@ struct SimPeer {
   double slowness = 1;
   // What it can upload when the scheduler has lost it; none: nothing.
   std::function<bool(const control::v1::ArtefactRef&)> has;
-  std::uint64_t upload_bps = 0;  // as its heartbeats say
-  std::set<std::string> saved;   // hashes of what it has of checkpoints
-  std::uint64_t request = 0;     // for some of that, the newest
-  std::uint64_t process = 0;     // grows with each death
+  std::uint64_t upload_bps = 0;                      // as its heartbeats say
+  std::set<std::string> saved;                       // hashes of what it has of checkpoints
+  std::uint64_t request = 0;                         // for some of that, the newest
+  std::uint64_t process = 0;                         // grows with each death
   std::vector<control::v1::PeerMessage> told_saved;  // of its process; told again after a hello
 };
 
