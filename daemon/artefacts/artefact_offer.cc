@@ -10,6 +10,24 @@
 #include "common/log.h"
 
 namespace shoal::daemon {
+namespace {
+
+// A file is sent so often, where the line or the scheduler's disk may do better the next time.
+constexpr int kTriesMax = 4;
+constexpr Duration kTryAgainAfter = std::chrono::seconds(1);  // twice that with each further one
+
+bool MayPass(const Status& status) {
+  switch (status.code()) {
+    case StatusCode::kUnavailable:
+    case StatusCode::kDeadlineExceeded:
+    case StatusCode::kDataLoss:
+    case StatusCode::kResourceExhausted:
+    case StatusCode::kAborted: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
 
 struct ArtefactOffer::State {
   Executor* control;
@@ -21,6 +39,7 @@ struct ArtefactOffer::State {
   std::size_t current = 0;
   std::optional<storage::ContentHash> sending;
   std::set<storage::ContentHash> sent;  // of these artefacts
+  int tries = 0;                        // of the one under way that failed
   Status failure;
   bool stopped = false;  // control
 };
@@ -76,6 +95,12 @@ void ArtefactOffer::Next(const std::shared_ptr<State>& state) {
   }
   const storage::ArtefactRef artefact = state->artefacts[state->current++];
   state->sending = artefact.hash;
+  state->tries = 0;
+  Look(state, artefact);
+}
+
+void ArtefactOffer::Look(const std::shared_ptr<State>& state,
+                         const storage::ArtefactRef& artefact) {
   state->store->Post("offer.look", [state, artefact] {
     // Verifies it: damage never travels.
     const Result<std::string> path = state->content->PathOf(artefact.hash);
@@ -93,7 +118,7 @@ void ArtefactOffer::Send(const std::shared_ptr<State>& state, const storage::Art
     state->stopped = true;
     return;
   }
-  const auto sent = [state, artefact](const Status& status) {
+  const auto ended = [state, artefact](const Status& status) {
     SHOAL_ASSERT_ON(*state->control);
     if (status.ok()) {
       state->sent.insert(artefact.hash);
@@ -104,8 +129,8 @@ void ArtefactOffer::Send(const std::shared_ptr<State>& state, const storage::Art
     }
     Next(state);
   };
-  if (!file.ok()) return sent(file.status());
-  if ((*file)->bytes().size() != artefact.size) return sent(DataLoss("it has another size"));
+  if (!file.ok()) return ended(file.status());
+  if ((*file)->bytes().size() != artefact.size) return ended(DataLoss("it has another size"));
   SHOAL_LOG(kInfo, "daemon", "artefact.offer", {"name", artefact.name}, {"bytes", artefact.size});
   const auto& digest = artefact.hash.digest;
   client->Upload(
@@ -116,7 +141,16 @@ void ArtefactOffer::Send(const std::shared_ptr<State>& state, const storage::Art
         const auto part = bytes.subspan(offset, std::min(size, bytes.size() - offset));
         return std::string(reinterpret_cast<const char*>(part.data()), part.size());
       },
-      sent);
+      [state, artefact, ended](const Status& status) {
+        SHOAL_ASSERT_ON(*state->control);
+        if (status.ok() || !MayPass(status) || state->tries + 1 == kTriesMax) return ended(status);
+        SHOAL_LOG(kInfo, "daemon", "artefact.offered_again", {"name", artefact.name},
+                  {"after", status.message()});
+        const Duration pause = kTryAgainAfter * (1 << state->tries++);
+        state->control->PostAfter("offer.again", pause, [state, artefact] {
+          if (!state->stopped) Look(state, artefact);
+        });
+      });
 }
 
 }  // namespace shoal::daemon

@@ -24,8 +24,9 @@ class ArtefactOffer {
 
   // `client` gives that of the moment; null: not connected, which ends the offer without callback.
   // `done` runs once, when all that is here and undamaged was sent; what cannot be read or is
-  // refused is left out: the last reason. A new offer takes the place of the former, whose file
-  // under way goes on if it is among the new ones, too.
+  // refused is left out: the last reason. An upload that breaks is tried again a few times. A new
+  // offer takes the place of the former, whose file under way goes on if it is among the new ones,
+  // too.
   using Client = std::function<net::ControlClient*()>;
   void Start(Client client, std::vector<storage::ArtefactRef> artefacts,
              std::function<void(Status)> done);
@@ -36,6 +37,7 @@ class ArtefactOffer {
  private:
   struct State;
   static void Next(const std::shared_ptr<State>& state);
+  static void Look(const std::shared_ptr<State>& state, const storage::ArtefactRef& artefact);
   static void Send(const std::shared_ptr<State>& state, const storage::ArtefactRef& artefact,
                    const Result<std::shared_ptr<const MappedFile>>& file);
 

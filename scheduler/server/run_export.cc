@@ -21,18 +21,17 @@ namespace {
 using File = std::shared_ptr<const storage::SafetensorsFile>;
 
 Result<std::string> PathOf(const std::map<std::string, control::v1::ArtefactRef>& artefacts,
-                           const std::string& name, const storage::ContentStore& content) {
+                           const std::string& name, const BlobPaths& blobs) {
   const auto found = artefacts.find(name);
   if (found == artefacts.end()) return DataLoss("the checkpoint has no part " + name);
-  return content.PathOf(FromProto(found->second).hash);
+  return blobs.at(FromProto(found->second).hash);
 }
 
 // The format of each tensor in the model that the run began with: of its part, else, where that is
 // not here, what config.json says of all. `with_base`: the run keeps what it does not train so,
 // too.
 std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefacts,
-                                                    const storage::ContentStore& content,
-                                                    bool with_base) {
+                                                    const BlobPaths& blobs, bool with_base) {
   std::map<std::string, storage::DType> formats;
   const auto said = storage::ConfigFormat(artefacts.model.json);
   for (const std::string& part : artefacts.model.PartNames()) {
@@ -42,7 +41,7 @@ std::map<std::string, storage::DType> SourceFormats(const RunArtefacts& artefact
     std::vector<std::string> names = {part};
     if (with_base) names.push_back(part + std::string(model::kBaseSuffix));
     for (const std::string& name : names) {
-      const auto path = PathOf(artefacts.initial, name, content);
+      const auto path = PathOf(artefacts.initial, name, blobs);
       if (!path.ok()) continue;
       const auto file = storage::OpenSafetensors(*path);
       if (!file.ok()) continue;
@@ -106,9 +105,8 @@ Result<storage::TensorMap> TrainedTensors(const model::ModelSpec& spec,
 // and the model's own files are still there, from them.
 class BaseModel {
  public:
-  BaseModel(const RunConfig& config, const RunArtefacts& artefacts,
-            const storage::ContentStore& content)
-      : artefacts_(artefacts), content_(content) {
+  BaseModel(const RunConfig& config, const RunArtefacts& artefacts, const BlobPaths& blobs)
+      : artefacts_(artefacts), blobs_(blobs) {
     if (config.base == "source") return;
     const auto opened = model::OpenModel(config.model);
     if (opened.ok() && opened->spec.json == artefacts.model.json) directory_ = opened->directory;
@@ -137,7 +135,7 @@ class BaseModel {
     }
     SHOAL_ASSIGN_OR_RETURN(
         const std::string path,
-        PathOf(artefacts_.initial, part + std::string(model::kBaseSuffix), content_));
+        PathOf(artefacts_.initial, part + std::string(model::kBaseSuffix), blobs_));
     SHOAL_ASSIGN_OR_RETURN(const File file, storage::OpenSafetensors(path));
     SHOAL_ASSIGN_OR_RETURN(const model::DecodedPart decoded,
                            model::DecodeBase(artefacts_.model, part, file->tensors()));
@@ -146,7 +144,7 @@ class BaseModel {
 
  private:
   const RunArtefacts& artefacts_;
-  const storage::ContentStore& content_;
+  const BlobPaths& blobs_;
   std::shared_ptr<const storage::ModelDirectory> directory_;
   std::string rounded_;
 };
@@ -170,9 +168,20 @@ Result<std::vector<std::string>> MergedParts(const model::ModelSpec& spec, const
 
 }  // namespace
 
+BlobPaths FindBlobs(const RunArtefacts& artefacts, const ExportRequest& request,
+                    const storage::ContentStore& content) {
+  BlobPaths blobs;
+  for (const auto* const files : {&request.weights, &artefacts.initial}) {
+    for (const auto& [name, file] : *files) {
+      const storage::ContentHash hash = FromProto(file).hash;
+      if (!blobs.contains(hash)) blobs.emplace(hash, content.PathOf(hash));
+    }
+  }
+  return blobs;
+}
+
 Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArtefacts& artefacts,
-                                           const storage::ContentStore& content,
-                                           const ExportRequest& request) {
+                                           const BlobPaths& blobs, const ExportRequest& request) {
   if (artefacts.without_weights) {
     return FailedPrecondition("this run has no weights to export");
   }
@@ -186,10 +195,10 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
   source.model_card = request.model_card;
   std::vector<std::string> part_files;
   for (const std::string& part : spec.PartNames()) {
-    SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(), PathOf(request.weights, part, content));
+    SHOAL_ASSIGN_OR_RETURN(part_files.emplace_back(), PathOf(request.weights, part, blobs));
   }
   std::vector<File> files;
-  const BaseModel base(config, artefacts, content);
+  const BaseModel base(config, artefacts, blobs);
   const ScratchFolder scratch(config.directory + "/tmp/export");
   if (spec.adapted) {
     SHOAL_ASSIGN_OR_RETURN(const model::AdapterConfig adapter,
@@ -203,7 +212,7 @@ Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArt
   }
   if (request.format.as != "adapter") {
     SHOAL_ASSIGN_OR_RETURN(source.tensors, storage::OpenParts(model::LayoutOf(spec), part_files));
-    source.dtypes = SourceFormats(artefacts, content, config.base == "source");
+    source.dtypes = SourceFormats(artefacts, blobs, config.base == "source");
     base.AddFormats(&source.dtypes);
   }
   SHOAL_ASSIGN_OR_RETURN(std::vector<std::string> notes,

@@ -1,4 +1,4 @@
-// What a run has made, as files to take away. Blocks on disk. Thread: store.
+// What a run has made, as files to take away. Blocks on disk.
 
 #ifndef SHOAL_SCHEDULER_SERVER_RUN_EXPORT_H_
 #define SHOAL_SCHEDULER_SERVER_RUN_EXPORT_H_
@@ -23,11 +23,17 @@ struct ExportRequest {
   model::ExportFormat format;
 };
 
+// Where the files of artefacts are that an export may read, or why one of them is not there.
+using BlobPaths = std::map<storage::ContentHash, Result<std::string>>;
+// Thread: store, which from then on has to keep them.
+BlobPaths FindBlobs(const RunArtefacts& artefacts, const ExportRequest& request,
+                    const storage::ContentStore& content);
+
 // Writes the export: a directory in the formats that the run's first weights have, unless another
-// is asked for. Gives sentences about what comes out otherwise.
+// is asked for. Gives sentences about what comes out otherwise. Takes minutes with a large model.
+// Thread: any, one at a time.
 Result<std::vector<std::string>> ExportRun(const RunConfig& config, const RunArtefacts& artefacts,
-                                           const storage::ContentStore& content,
-                                           const ExportRequest& request);
+                                           const BlobPaths& blobs, const ExportRequest& request);
 
 }  // namespace shoal::scheduler
 

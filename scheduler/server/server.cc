@@ -103,6 +103,7 @@ SchedulerServer::~SchedulerServer() {
       if (activity_) activity_->Save();
     });
   }
+  export_.reset();
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the
   // store may still answer the control thread.
   store_.reset();
@@ -243,6 +244,7 @@ Status SchedulerServer::Listen() {
   Keep();
   store_ = NewThreadExecutor("store");
   control_ = NewThreadExecutor("control");
+  export_ = NewThreadExecutor("export");
   space_ = std::make_unique<storage::FreeSpace>(control_.get(), store_.get(), config_.directory);
   SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();

@@ -31,6 +31,7 @@
 #include "scheduler/history/run_timeline.h"
 #include "scheduler/mirror/checkpoint_mirror.h"
 #include "scheduler/server/run_artefacts.h"
+#include "scheduler/server/run_export.h"
 #include "scheduler/server/run_status.h"
 #include "scheduler/server/run_store.h"
 #include "scheduler/server/store_access.h"
@@ -152,6 +153,8 @@ class SchedulerServer {
                    const std::function<void(Result<net::CommandResult>)>& reply);
   Status WriteInvite() const;
   void Order(AdminCommand::Kind kind, std::function<void(Result<net::CommandResult>)> reply);
+  Result<net::CommandResult> Exported(const ExportRequest& request, std::uint64_t step,
+                                      const std::vector<std::string>& notes) const;
   void Export(const std::map<std::string, std::string>& arguments,
               std::function<void(Result<net::CommandResult>)> reply);
   // Runs `task` on the control thread and waits. Thread: main.
@@ -190,6 +193,7 @@ class SchedulerServer {
   std::unique_ptr<RunActivity> activity_;      // control
   std::unique_ptr<Executor> store_;
   std::unique_ptr<Executor> control_;
+  std::unique_ptr<Executor> export_;
   std::unique_ptr<CheckpointMirror> mirror_;  // control; null: there is no store
   std::unique_ptr<net::RelayServer> relay_;   // null: none here
   std::unique_ptr<net::ControlServer> peers_;

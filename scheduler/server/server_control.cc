@@ -282,22 +282,36 @@ void SchedulerServer::Export(const std::map<std::string, std::string>& arguments
   request.path = path->second;
   request.weights = state_->CurrentWeights();
   request.model_card = ModelCard(config_, view, artefacts_.data);
-  store_->Post("export", [this, request = std::move(request), step = view.checkpoint_step,
-                          reply = std::move(reply)] {
-    const auto notes = ExportRun(config_, artefacts_, disk_->content(), request);
-    control_->Post("export.done", [notes, step, path = request.path, as = request.format.as,
-                                   model = config_.model, reply] {
-      if (!notes.ok()) return reply(notes.status().WithContext("export"));
-      std::string message =
-          std::string(as == "adapter" ? "wrote the adapter" : "wrote the model") + " after step " +
-          std::to_string(step) + " to " + path +
-          (as == "gguf" ? "; run it with: llama-cli -m " + path +
-                              "/model.gguf, or: ollama create NAME -f " + path + "/Modelfile"
-                        : "; try it with: " + TryCommand(model, path, as == "adapter"));
-      for (const std::string& note : *notes) message += "\nnote: " + note;
-      reply(net::CommandResult{message, "{\"step\":" + std::to_string(step) + "}"});
+  // Events, weights and what peers upload do not wait for it.
+  store_->Post("export.find", [this, request = std::move(request), step = view.checkpoint_step,
+                               reply = std::move(reply)] {
+    auto blobs = std::make_shared<BlobPaths>(FindBlobs(artefacts_, request, disk_->content()));
+    std::vector<storage::ContentHash> hashes;
+    for (const auto& [hash, file] : *blobs) hashes.push_back(hash);
+    disk_->Pin(hashes);
+    export_->Post("export", [this, request, step, reply, blobs, hashes] {
+      const auto notes = ExportRun(config_, artefacts_, *blobs, request);
+      store_->Post("export.unpin", [this, hashes] { disk_->Unpin(hashes); });
+      control_->Post("export.done", [this, request, step, reply, notes] {
+        reply(notes.ok() ? Exported(request, step, *notes)
+                         : Result<net::CommandResult>(notes.status().WithContext("export")));
+      });
     });
   });
+}
+
+Result<net::CommandResult> SchedulerServer::Exported(const ExportRequest& request,
+                                                     std::uint64_t step,
+                                                     const std::vector<std::string>& notes) const {
+  const std::string& as = request.format.as;
+  std::string message =
+      std::string(as == "adapter" ? "wrote the adapter" : "wrote the model") + " after step " +
+      std::to_string(step) + " to " + request.path +
+      (as == "gguf" ? "; run it with: llama-cli -m " + request.path +
+                          "/model.gguf, or: ollama create NAME -f " + request.path + "/Modelfile"
+                    : "; try it with: " + TryCommand(config_.model, request.path, as == "adapter"));
+  for (const std::string& note : notes) message += "\nnote: " + note;
+  return net::CommandResult{message, "{\"step\":" + std::to_string(step) + "}"};
 }
 
 }  // namespace shoal::scheduler

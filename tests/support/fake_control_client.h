@@ -5,6 +5,7 @@
 #define SHOAL_TESTS_SUPPORT_FAKE_CONTROL_CLIENT_H_
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -52,6 +53,7 @@ class FakeControlClient final : public net::ControlClient {
   std::size_t chunk_bytes = 1000;
   std::optional<std::size_t> break_after;  // bytes of a fetch; then the stream breaks, once
   bool stall = false;                      // a fetch brings one chunk and no more
+  std::deque<Status> upload_failures;      // of the next uploads, one each
   Status upload_status;                    // of uploads that came whole
 
  private:
@@ -88,6 +90,11 @@ class FakeControlClient final : public net::ControlClient {
                  std::function<void(Status)> on_done) {
     Post([this, alive = alive_, hash, size, got = std::move(got), read = std::move(read),
           on_done = std::move(on_done)] {
+      if (!upload_failures.empty()) {
+        const Status failure = upload_failures.front();
+        upload_failures.pop_front();
+        return on_done(failure);
+      }
       if (got.size() >= size) {
         uploads[hash] = got;
         return on_done(upload_status);

@@ -159,7 +159,7 @@ TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   content_ = storage::OpenFileContentStore(folder_.path()).value();
   std::ofstream(folder_ / ("blobs/" + damaged.hash.ToHex())) << Blob(5500, 4);
   const auto missing = Offer("layer.2", Blob(1, 5));
-  client_.upload_status = Unavailable("some fail");
+  client_.upload_status = PermissionDenied("some fail");
   auto offer = std::make_unique<ArtefactOffer>(control_.get(), store_.get(), content_.get());
   bool connected = true, done = false;
   const auto start = [&] {
@@ -190,6 +190,27 @@ TEST_F(ArtefactFetcherTest, WhatTheSchedulerLostIsOfferedIfItIsWholeHere) {
   }
   EXPECT_TRUE(client_.uploads.empty());
   EXPECT_FALSE(done);
+  RunOn(control_.get(), [&] {
+    offer.reset();
+    return 0;
+  });
+}
+
+TEST_F(ArtefactFetcherTest, AnUploadThatBreaksIsTriedAgain) {
+  const auto file = Offer("layer.0", Blob(5500, 1));
+  ASSERT_TRUE(Fetch({file}).ok());
+  client_.upload_failures = {Unavailable("the line broke")};
+  auto offer = std::make_unique<ArtefactOffer>(control_.get(), store_.get(), content_.get());
+  std::optional<Status> ended;
+  RunOn(control_.get(), [&] {
+    offer->Start([&]() -> net::ControlClient* { return &client_; }, {file},
+                 [&](const Status& status) { ended = status; });
+    return 0;
+  });
+  ASSERT_TRUE(WaitUntil(control_.get(), [&] { return ended.has_value(); }));
+  EXPECT_TRUE(ended->ok()) << ended->ToString();
+  EXPECT_TRUE(client_.upload_failures.empty());
+  EXPECT_EQ(client_.uploads.size(), 1u);
   RunOn(control_.get(), [&] {
     offer.reset();
     return 0;

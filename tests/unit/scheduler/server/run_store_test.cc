@@ -66,6 +66,26 @@ TEST_F(RunStoreTest, NothingIsTakenButWhatIsWanted) {
   EXPECT_EQ(here.size(), 2u) << "whoever wants it hears that it is here";
 }
 
+// The scheduler ended between the last byte of an upload and its check.
+TEST_F(RunStoreTest, WhatCameWholeIsTakenWhenItIsOfferedAgain) {
+  store_->Want({Ref("right"), Ref("wrong")});
+  std::vector<std::string> here;
+  store_->SetRepair({{}, {}, [&](const std::string& hash) { here.push_back(hash); }});
+  const auto append = [&](const std::string& of, const std::string& bytes) {
+    ASSERT_TRUE(
+        store_->content().AppendPartial(HashOfText(of), 0, std::as_bytes(std::span(bytes))).ok());
+  };
+  append("right", "right");
+  append("wrong", "zeros");
+  EXPECT_EQ(store_->UploadOffset(Raw(HashOfText("right")), 5).value(), 5u);
+  EXPECT_TRUE(Has("right"));
+  EXPECT_EQ(here, std::vector<std::string>{Raw(HashOfText("right"))});
+  EXPECT_EQ(store_->bytes(), 5u);
+  EXPECT_EQ(store_->UploadOffset(Raw(HashOfText("wrong")), 5).value(), 0u);
+  EXPECT_FALSE(Has("wrong"));
+  EXPECT_TRUE(Upload("wrong").ok());
+}
+
 TEST_F(RunStoreTest, WhatIsNeededStaysAndNothingElse) {
   store_->Want({Ref("kept"), Ref("given up"), Ref("unfinished"), Ref("on its way")});
   ASSERT_TRUE(Upload("kept").ok());
