@@ -208,6 +208,15 @@ bool CheckpointRounds::AddOffered(const PeerId& peer, std::uint64_t request) {
   return failed;
 }
 
+bool CheckpointRounds::Postpone(const PeerId& peer, std::uint64_t request) {
+  const auto told = told_.find(peer);
+  if (told == told_.end() || told->second.number != request) return false;
+  const bool all = std::ranges::all_of(
+      told->second.hashes, [this](const std::string& hash) { return here_.contains(hash); });
+  if (!all) told_.erase(told);
+  return !all;
+}
+
 void CheckpointRounds::Moved(const PeerId& peer, Move how, TimePoint now) {
   told_.erase(peer);
   changed_ = changed_ || pending();

@@ -84,6 +84,10 @@ class CheckpointRounds {
   // The peer has uploaded all that it could of a request. True: that was not all of it. Others take
   // over what they can, and nothing more is taken from it of those rounds.
   bool AddOffered(const PeerId& peer, std::uint64_t request);
+  // The same, but for no fault of the peer: it is asked for the rest again, when AskAgain is
+  // called. False: that was all, or the request is an old one.
+  bool Postpone(const PeerId& peer, std::uint64_t request);
+  void AskAgain() { changed_ = changed_ || pending(); }
   enum class Move : std::uint8_t {
     kGone,       // it may come back with what it saved, or saves: for kReturnGrace it is waited for
     kReturned,   // from a gap in its connection; what it has not told of yet it tells soon

@@ -122,6 +122,13 @@ Result<std::string> RunStore::Read(const std::string& hash, std::uint64_t offset
   return content_->Read(parsed, offset, std::min(size, kReadBytesMax));
 }
 
+// Bytes that are not those of the hash are a fault of who sent them.
+Status RunStore::Kept(Status status) const {
+  const bool disk = !status.ok() && status.code() != StatusCode::kDataLoss;
+  if (disk && repair_.on_not_kept) repair_.on_not_kept(status);
+  return status;
+}
+
 Status RunStore::CheckUpload(const std::string& hash, std::uint64_t size,
                              storage::ContentHash* out) const {
   SHOAL_ASSIGN_OR_RETURN(*out, ParseHash(hash));
@@ -145,7 +152,7 @@ Result<std::uint64_t> RunStore::UploadOffset(const std::string& hash, std::uint6
     // All came before the scheduler ended, and nobody has looked at it; a wrong one goes.
     const Status finished = content_->FinishPartial(parsed, size);
     if (finished.code() == StatusCode::kDataLoss) return 0;
-    SHOAL_RETURN_IF_ERROR(finished);
+    SHOAL_RETURN_IF_ERROR(Kept(finished));
     bytes_ = bytes_ + size;
   }
   Here(parsed);
@@ -167,9 +174,10 @@ Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t siz
     return OutOfRange("the upload continues at byte " + std::to_string(offset) + ", expected " +
                       std::to_string(have));
   }
-  SHOAL_RETURN_IF_ERROR(content_->AppendPartial(parsed, offset, std::as_bytes(std::span(data))));
+  SHOAL_RETURN_IF_ERROR(
+      Kept(content_->AppendPartial(parsed, offset, std::as_bytes(std::span(data)))));
   if (offset + data.size() == size) {
-    SHOAL_RETURN_IF_ERROR(content_->FinishPartial(parsed, size));
+    SHOAL_RETURN_IF_ERROR(Kept(content_->FinishPartial(parsed, size)));
     bytes_ = bytes_ + size;
     Here(parsed);
   }

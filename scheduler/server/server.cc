@@ -215,16 +215,25 @@ void SchedulerServer::Keep() const {
 // Verifies the files of the newest checkpoint before anybody can ask for them, or for the state of
 // the run. Thread: main; store and control have nothing to do yet.
 void SchedulerServer::FindLost() {
-  disk_->SetRepair({[this](const storage::ContentHash& hash) {
-                      return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
-                    },
-                    [this](const std::string& hash) {
-                      control_->Post("artefact.lost",
-                                     [this, hash] { Feed(ArtefactsLost{{hash}}); });
-                    },
-                    [this](const std::string& hash) {
-                      control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
-                    }});
+  disk_->SetRepair(
+      {[this](const storage::ContentHash& hash) {
+         return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
+       },
+       [this](const std::string& hash) {
+         control_->Post("artefact.lost", [this, hash] { Feed(ArtefactsLost{{hash}}); });
+       },
+       [this](const std::string& hash) {
+         control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
+       },
+       [this](const Status& why) {
+         // Members read the reason: no paths.
+         const std::string& text = why.message();
+         control_->Post("artefact.not_kept",
+                        [this, reason = text.substr(
+                                   text.rfind(": ") == text.npos ? 0 : text.rfind(": ") + 2)] {
+                          Feed(ArtefactNotKept{reason});
+                        });
+       }});
   std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
   for (const auto& [name, artefact] : artefacts_.initial) {
     if (name.ends_with(model::kBaseSuffix)) current.push_back(artefact);

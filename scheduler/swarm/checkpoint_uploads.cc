@@ -14,6 +14,8 @@ namespace {
 // Of a part's two files: weights that may be stored in 16 bits, and two moments in fp32; headers.
 constexpr std::uint64_t kBytesPerPartByte = 4;
 constexpr std::uint64_t kHeaderBytes = 1 << 20;
+// Members are asked for files that the scheduler's disk did not take.
+constexpr Duration kAskAgainAfter = std::chrono::seconds(10);
 
 std::vector<std::vector<std::string>> PartsOfStages(const RunConfig& config) {
   std::vector<std::vector<std::string>> parts;
@@ -170,7 +172,25 @@ Status CheckpointUploads::AddSaved(const Member& member, const control::v1::Chec
   return InvalidArgument(member.LabelWithPosition() + " did not save " + added.message() + which);
 }
 
+void CheckpointUploads::OnHere(const std::string& hash) {
+  not_kept_.clear();
+  rounds_.AddHere(hash, reaction_.now());
+}
+
+void CheckpointUploads::OnNotKept(const std::string& reason) {
+  if (not_kept_.empty()) ask_again_at_ = reaction_.now() + kAskAgainAfter;
+  not_kept_ = reason;
+}
+
+void CheckpointUploads::OnTick() {
+  rounds_.DropLate(LineOf(), reaction_.now());
+  if (not_kept_.empty() || reaction_.now() < ask_again_at_) return;
+  ask_again_at_ = reaction_.now() + kAskAgainAfter;
+  rounds_.AskAgain();
+}
+
 void CheckpointUploads::OnOffered(Member* member, const control::v1::ArtefactsOffered& offered) {
+  if (!not_kept_.empty() && rounds_.Postpone(member->peer, offered.request())) return;
   if (!rounds_.AddOffered(member->peer, offered.request())) return;
   OnFailed(member, offered.error().empty() ? "it has not all that it saved" : offered.error());
 }
@@ -270,6 +290,13 @@ void CheckpointUploads::OnLastLost(const Member* failed, const Member* other) {
   const std::string who = failed != nullptr ? WhoCannotSave() : "who saved the last steps is gone";
   if (other != nullptr) return lifecycle_.Interrupt(who);
   lifecycle_.Hold(who + "; then continue with: shoal swarm resume");
+}
+
+std::string CheckpointUploads::Trouble() const {
+  if (not_kept_.empty()) return WhoCannotSave();
+  return "the scheduler's disk takes no checkpoint (" + not_kept_ +
+         "): the newest that is whole is of step " + std::to_string(history_.checkpoint().step) +
+         ". Free disk space there; peers keep theirs, and send it then";
 }
 
 std::string CheckpointUploads::WhoCannotSave() const {

@@ -65,7 +65,11 @@ class CheckpointUploads {
   // A member has uploaded all that it could.
   void OnOffered(Member* member, const control::v1::ArtefactsOffered& offered);
   // A file that was wanted is here.
-  void OnHere(const std::string& hash) { rounds_.AddHere(hash, reaction_.now()); }
+  void OnHere(const std::string& hash);
+  // The scheduler's disk has taken no file since it failed to.
+  bool not_kept() const { return !not_kept_.empty(); }
+  // The scheduler's own disk takes no files: no fault of who sends them, who is asked again.
+  void OnNotKept(const std::string& reason);
   // A member has come or gone.
   void OnMoved(const PeerId& peer);
   // A plan from the newest checkpoint that is whole could be made. True: a newer one is waited for
@@ -74,15 +78,16 @@ class CheckpointUploads {
   // Steps applied in that; none: no plan waits for one.
   std::optional<std::uint64_t> awaited() const { return awaited_; }
   // From time to time: who brings nothing is not waited for.
-  void OnTick() { rounds_.DropLate(LineOf(), reaction_.now()); }
+  void OnTick();
   // With any event: asks for what is to be uploaded. The steps applied in a checkpoint that is
   // whole by now, and the run's newest.
   std::optional<std::uint64_t> Look();
 
   // Files of checkpoints that are not whole yet, here or on their way.
   std::vector<control::v1::ArtefactRef> Files() const { return rounds_.Files(); }
-  // A member of the plan whose last checkpoint failed, for people; empty: there is none.
-  std::string WhoCannotSave() const;
+  // Why checkpoints are not made, for people: the scheduler's disk, or that of a member of the plan
+  // whose last one failed. Empty: nothing is known to be wrong.
+  std::string Trouble() const;
 
  private:
   bool MaySave(const Member* member) const;
@@ -93,6 +98,7 @@ class CheckpointUploads {
   void OnDiffers(const CheckpointRounds::Differs& differs);
   void OnLastLost(const Member* failed, const Member* other);
   void DropUnneeded();
+  std::string WhoCannotSave() const;
   CheckpointRounds::Line LineOf() const;
 
   const RunConfig& config_;
@@ -110,6 +116,8 @@ class CheckpointUploads {
   std::set<PeerId> distrusted_;
   std::optional<TimePoint> newer_until_;  // how long a plan waits for a newer checkpoint
   std::optional<std::uint64_t> awaited_;
+  std::string not_kept_;      // why the scheduler's disk took no file of late; empty: it does
+  TimePoint ask_again_at_{};  // then
   CheckpointInterval interval_;
 };
 

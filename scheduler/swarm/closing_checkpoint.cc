@@ -98,6 +98,8 @@ void ClosingCheckpoint::Look() {
   if (!saving()) return;
   if (history_.checkpoint().step >= step_) return End("");
   if (!uploads_.Has(step_)) return End("no member of a stage is left that can save it");
+  // What members hold is all that there is, and the organiser is told what to do.
+  if (uploads_.not_kept()) until_ = std::max(until_, reaction_.now() + kClosingLimit);
   if (reaction_.now() > until_) End("it took too long");
 }
 

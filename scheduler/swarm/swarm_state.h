@@ -63,9 +63,14 @@ struct ArtefactsLost {
 struct ArtefactHere {
   std::string hash;
 };
+// The scheduler's disk could not take what a peer uploaded.
+struct ArtefactNotKept {
+  std::string reason;
+};
 struct Tick {};  // at least every 500 ms
-using Event = std::variant<PeerConnected, PeerMessageReceived, PeerDisconnected, AdminCommand,
-                           PeerKicked, PeerReleased, ArtefactsLost, ArtefactHere, Tick>;
+using Event =
+    std::variant<PeerConnected, PeerMessageReceived, PeerDisconnected, AdminCommand, PeerKicked,
+                 PeerReleased, ArtefactsLost, ArtefactHere, ArtefactNotKept, Tick>;
 
 // ---- actions ----
 struct SendTo {

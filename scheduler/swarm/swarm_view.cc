@@ -87,7 +87,7 @@ std::string SwarmView::TrainingReason() const {
     add((ending->hold ? "pausing" : ending->cause + ",") +
         " as soon as the next checkpoint is whole");
   }
-  add(of_.uploads.WhoCannotSave());
+  add(of_.uploads.Trouble());
   if (const auto& doubt = of_.faults.doubt()) add(doubt->cause + "; the run goes on");
   add(RepairText());
   return text.empty() ? Warning() : text;

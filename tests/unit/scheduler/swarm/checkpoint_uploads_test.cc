@@ -126,12 +126,12 @@ TEST(CheckpointUploads, OthersSaveForOneThatCannot) {
   parts.Failed(0, 0);
   EXPECT_TRUE(parts.lifecycle.active());
   EXPECT_EQ(parts.uploads.asked(), 1u) << "it is under way";
-  EXPECT_THAT(parts.uploads.WhoCannotSave(), HasSubstr("peer1"));
+  EXPECT_THAT(parts.uploads.Trouble(), HasSubstr("peer1"));
   parts.Saved(1, 0);
   EXPECT_EQ(parts.Bring(), 1u);
   parts.ApplyAndSave();
   parts.Saved(0, 0);
-  EXPECT_EQ(parts.uploads.WhoCannotSave(), "");
+  EXPECT_EQ(parts.uploads.Trouble(), "");
 }
 
 TEST(CheckpointUploads, OthersUploadWhatAMemberDoesNot) {
@@ -147,8 +147,33 @@ TEST(CheckpointUploads, OthersUploadWhatAMemberDoesNot) {
     offered.set_error("read layer.0: input/output error");
     parts.uploads.OnOffered(&parts.At(0, 0), offered);
   }
-  EXPECT_THAT(parts.uploads.WhoCannotSave(), HasSubstr("input/output error"));
+  EXPECT_THAT(parts.uploads.Trouble(), HasSubstr("input/output error"));
   EXPECT_EQ(parts.Bring(), 1u);
+}
+
+// Nobody's fault but the scheduler's: nothing is lost, and it goes on by itself.
+TEST(CheckpointUploads, AFullDiskOfTheSchedulerIsWaitedFor) {
+  Uploads parts(1, 1, 2);
+  parts.ApplyAndSave();
+  parts.Saved(0, 0);
+  for (int turn = 0; turn < 3; ++turn) {
+    parts.uploads.Look();
+    const auto sent = parts.Take<SendTo>();
+    ASSERT_EQ(sent.size(), 1u) << turn;
+    parts.uploads.OnNotKept("No space left on device");
+    control::v1::ArtefactsOffered offered;
+    offered.set_request(sent[0].message.want_artefacts().request());
+    offered.set_error("the scheduler's disk failed");
+    parts.uploads.OnOffered(&parts.At(0, 0), offered);
+    EXPECT_FALSE(parts.uploads.Look());
+    EXPECT_TRUE(parts.Take<SendTo>().empty()) << "not at once";
+    EXPECT_THAT(parts.uploads.Trouble(), HasSubstr("the scheduler's disk takes no checkpoint (No"));
+    parts.Wait(std::chrono::seconds(11));
+    parts.uploads.OnTick();
+  }
+  EXPECT_TRUE(parts.lifecycle.active()) << "no spare takes its place";
+  EXPECT_EQ(parts.Bring(), 1u);
+  EXPECT_EQ(parts.uploads.Trouble(), "");
 }
 
 TEST(CheckpointUploads, WhoGoesIsNotWaitedFor) {
