@@ -226,13 +226,12 @@ void SchedulerServer::FindLost() {
          control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
        },
        [this](const Status& why) {
-         // Members read the reason: no paths.
+         // Members read it: no paths, and no advice for them.
          const std::string& text = why.message();
-         control_->Post("artefact.not_kept",
-                        [this, reason = text.substr(
-                                   text.rfind(": ") == text.npos ? 0 : text.rfind(": ") + 2)] {
-                          Feed(ArtefactNotKept{reason});
-                        });
+         const std::size_t colon = text.rfind(": ");
+         const std::size_t begin = colon == text.npos ? 0 : colon + 2;
+         const std::string reason = text.substr(begin, text.find(';', begin) - begin);
+         control_->Post("artefact.not_kept", [this, reason] { Feed(ArtefactNotKept{reason}); });
        }});
   std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
   for (const auto& [name, artefact] : artefacts_.initial) {
