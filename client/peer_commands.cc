@@ -129,6 +129,7 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
   std::vector<std::string> command = {*program, "--dir", target.directory, "--join",
                                       "file:" + invite_file};
   command.insert(command.end(), daemon_options.begin(), daemon_options.end());
+  command.push_back("--keep");
   return Fail(Exec(command));
 }
 

@@ -27,7 +27,7 @@ struct Flags {
       device_memory, on_battery, status_listen, log_level, trace, synthetic;
   std::uint32_t threads = 0;
   bool print_config = false, print_devices = false, print_usage = false;
-  bool status_allow_remote = false;
+  bool keep = false, status_allow_remote = false;
 };
 
 void AddFlags(CLI::App* app, Flags* flags) {
@@ -57,6 +57,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--download", flags->download, "Cap on downloads, like 80mbit")
       ->type_name("RATE")
       ->envname("SHOAL_DOWNLOAD");
+  app->add_flag("--keep", flags->keep,
+                "Keep --upload, --download and --name for later starts, as `shoal set` does");
   app->add_option("--device", flags->device, "Device of the model: cpu, cuda, cuda:N or auto")
       ->type_name("DEVICE")
       ->envname("SHOAL_DEVICE");
@@ -169,11 +171,13 @@ std::optional<Args> ReadArgs(int argc, char** argv, ExitCode* exit_code) {
   for (const net::LiveSetting& setting : net::kLiveSettings) {
     if (Typed(argc, argv, FlagOf(setting.name))) args.config.typed.emplace(setting.name);
   }
+  if (Typed(argc, argv, "--name")) args.config.typed.emplace("name");
   if (Status status = Apply(flags, &args.config); !status.ok()) {
     std::cerr << "shoald: " << status.message() << "\n";
     *exit_code = ExitCode::kBadConfig;
     return std::nullopt;
   }
+  args.config.keep = flags.keep;
   args.print_config = flags.print_config;
   args.print_devices = flags.print_devices;
   args.print_usage = flags.print_usage;

@@ -58,8 +58,10 @@ struct DaemonConfig {
   // [log]
   std::string log_level = "info";
   // Command line only.
-  std::set<std::string> typed;  // names of LiveSettings given by flag: they go before `shoal set`
-  std::string trace_file;       // record micro-batch events, write them here on stop
+  // "name", and names of LiveSettings, given by flag: they go before `shoal set`.
+  std::set<std::string> typed;
+  bool keep = false;       // caps and name of these hold for later starts, too
+  std::string trace_file;  // record micro-batch events, write them here on stop
   // Stages compute nothing: for who measures the rest. Such a peer fits a run without weights only.
   std::optional<model::SyntheticOptions> synthetic;
 };

@@ -106,10 +106,15 @@ Result<net::CommandResult> PeerNode::Leave(bool now) {
             kept,
         ""};
   }
+  const bool told = client() != nullptr;
   handover_ = Handover::kLeave;
   FinishHandover();
   return net::CommandResult{
-      "left the run; shoald stops. Its files stay in " + config_.directory + kept, ""};
+      std::string(told ? "left the run; shoald stops."
+                       : "shoald stops and joins no more; its scheduler cannot be reached, and "
+                         "goes on listing this peer, as gone.") +
+          " Its files stay in " + config_.directory + kept,
+      ""};
 }
 
 Result<net::CommandResult> PeerNode::Finish(bool now) {

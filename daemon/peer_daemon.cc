@@ -114,6 +114,7 @@ Status PeerDaemon::OpenStores(SettingsOverlay* overlay) {
   SHOAL_RETURN_IF_ERROR(MakeOwnFolder(directory));
   SHOAL_ASSIGN_OR_RETURN(identity_, net::LoadOrCreateIdentity(directory));
   SHOAL_ASSIGN_OR_RETURN(*overlay, ReadOverlay(directory + "/overlay.json"));
+  if (overlay->name && !config_.typed.contains("name")) config_.name = *overlay->name;
   SHOAL_ASSIGN_OR_RETURN(ledger_, ReadUsageLedger(directory + "/usage.json"));
   SHOAL_ASSIGN_OR_RETURN(history_, storage::OpenHistory(directory + "/history.bin"));
   SHOAL_ASSIGN_OR_RETURN(content_, storage::OpenFileContentStore(directory + "/content"));

@@ -72,7 +72,7 @@ class PeerDaemon {
   void EndIfHanging();
   void EndGpuThread();
 
-  const DaemonConfig config_;
+  DaemonConfig config_;  // constant once the stores are open
   const LinuxMachine machine_{"/proc", "/sys/class/power_supply"};
   UsageLedger ledger_;  // as read; the node's is newer
   storage::UsageHistory history_;

@@ -26,6 +26,7 @@ constexpr const char* kShrinking =
 constexpr const char* kLeaving = "leaving as soon as the run has saved a checkpoint";
 constexpr const char* kFinishing =
     "stopping as soon as the run has saved a checkpoint; it stays a member";
+constexpr const char* kTrainingRun = "training";  // as the scheduler names the state
 constexpr double kRateSmoothing = 0.2;
 constexpr Duration kFarewell = std::chrono::seconds(1);
 
@@ -444,8 +445,10 @@ void PeerNode::OnRunStatus(const control::v1::RunStatus& status) {
   if (!stage_ || stage_->prepares()) {
     step_ = status.step();
     loss_ = status.loss();
-    if (!stage_ && state_ == PeerState::kWaiting && !status.reason().empty()) {
-      reasons_ = {"the run is " + status.state() + ": " + status.reason()};
+    if (!stage_ && state_ == PeerState::kWaiting) {
+      const std::string why = status.reason().empty() ? "" : ": " + status.reason();
+      reasons_ = {"the run is " + status.state() +
+                  (status.state() == kTrainingRun ? "; this peer is a spare" : why)};
     }
   }
 }

@@ -194,6 +194,11 @@ std::vector<std::string> SettleSettings(const DaemonConfig& config, SettingsOver
                      "=default` ends that");
     }
   }
+  if (config.keep) {
+    if (config.typed.contains("upload")) overlay->upload = config.upload;
+    if (config.typed.contains("download")) overlay->download = config.download;
+    if (config.typed.contains("name")) overlay->name = config.name;
+  }
   return said;
 }
 
@@ -214,6 +219,8 @@ Result<SettingsOverlay> ReadOverlay(const std::string& path) {
       overlay.download = BitsPerSecond{value.get<std::uint64_t>()};
     } else if (key == "invite" && value.is_string()) {
       overlay.invite = value.get<std::string>();
+    } else if (key == "name" && value.is_string()) {
+      overlay.name = value.get<std::string>();
     } else if (key == "paused" && value.is_boolean()) {
       overlay.paused = value.get<bool>();
     } else if (key == "paused_until_ms" && value.is_number_unsigned()) {
@@ -234,6 +241,7 @@ Status WriteOverlay(const std::string& path, const SettingsOverlay& overlay) {
   if (overlay.upload) json["upload_bps"] = overlay.upload->value;
   if (overlay.download) json["download_bps"] = overlay.download->value;
   if (overlay.invite) json["invite"] = *overlay.invite;
+  if (overlay.name) json["name"] = *overlay.name;
   if (overlay.paused_until_ms > 0) json["paused_until_ms"] = overlay.paused_until_ms;
   if (!overlay.terms.empty()) json["terms"] = overlay.terms;
   for (const auto& [key, timed] : overlay.timed) {

@@ -29,6 +29,7 @@ struct SettingsOverlay {
   std::map<std::string, std::string> terms;  // of the other keys of ApplyTerm
   std::map<std::string, TimedValue> timed;   // of all of its keys; goes before the above
   std::optional<std::string> invite;
+  std::optional<std::string> name;  // of the peer
   bool paused = false;
   std::int64_t paused_until_ms = 0;  // since 1970; 0: until `shoal resume`
 };
@@ -60,7 +61,8 @@ std::string SettingsJson(const DaemonConfig& config, const SettingsOverlay& over
 std::string FlagOf(std::string_view setting);
 
 // What counts at the start: what was typed last. A flag is newer than an earlier `shoal set`, which
-// is dropped; that in turn goes before file and environment. A line for each that gave way.
+// is dropped; that in turn goes before file and environment. A line for each that gave way. What
+// was typed to be kept (`shoal join`) is set then.
 std::vector<std::string> SettleSettings(const DaemonConfig& config, SettingsOverlay* overlay);
 
 }  // namespace shoal::daemon

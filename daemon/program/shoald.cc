@@ -59,8 +59,9 @@ ExitCode RunDaemon(const DaemonConfig& config, NewStage new_stage) {
   const Status status = stop.Wait();
   TellStopping();
   if (status.ok()) (*daemon)->HandOver();
+  // Who was refused reads it at once, not when all is put away.
+  if (!status.ok()) std::cerr << "shoald: " << status.message() << std::endl;
   std::move(daemon).value().reset();
-  if (!status.ok()) std::cerr << "shoald: " << status.message() << "\n";
   return PeerExitCode(status);
 }
 

@@ -66,7 +66,7 @@ struct NatPmp {
   NatPmp& operator=(const NatPmp&) = delete;
 };
 
-Result<HostPort> AskNatPmp(std::uint16_t port) {
+Result<HostPort> AskNatPmp(std::uint16_t port, const std::atomic<bool>&) {
   NatPmp natpmp;
   if (!natpmp.open) return Unavailable("there is no gateway");
   if (sendpublicaddressrequest(&natpmp.state) < 0) return Unavailable("there is no gateway");
@@ -92,6 +92,28 @@ void TakeBackNatPmp(std::uint16_t port) {
   (void)ReadAnswer(&natpmp.state, NATPMP_RESPTYPE_TCPPORTMAPPING, kTakeBackPatience);
 }
 
+// What a router may be found as, the likeliest first.
+constexpr const char* kGatewayTypes[] = {"urn:schemas-upnp-org:device:InternetGatewayDevice:2",
+                                         "urn:schemas-upnp-org:device:InternetGatewayDevice:1",
+                                         "urn:schemas-upnp-org:service:WANIPConnection:2",
+                                         "urn:schemas-upnp-org:service:WANIPConnection:1",
+                                         "urn:schemas-upnp-org:service:WANPPPConnection:1",
+                                         "upnp:rootdevice"};
+
+// One type at a time, so that who ends waits for one of them at most. Null: nobody answers.
+UPNPDev* FindDevices(const std::atomic<bool>& stopped) {
+  for (const char* const type : kGatewayTypes) {
+    if (stopped) return nullptr;
+    const char* const types[] = {type, nullptr};
+    int error = 0;
+    UPNPDev* const devices =
+        upnpDiscoverDevices(types, static_cast<int>(PortMapper::kPatience.count()), nullptr,
+                            nullptr, UPNP_LOCAL_PORT_ANY, 0, 2, &error, 0);
+    if (devices != nullptr) return devices;
+  }
+  return nullptr;
+}
+
 // The home's internet gateway device.
 struct Gateway {
   UPNPUrls urls{};
@@ -99,10 +121,8 @@ struct Gateway {
   char own_address[64] = "";
   int found = 0;
 
-  Gateway() {
-    int error = 0;
-    UPNPDev* const devices = upnpDiscover(static_cast<int>(PortMapper::kPatience.count()), nullptr,
-                                          nullptr, UPNP_LOCAL_PORT_ANY, 0, 2, &error);
+  explicit Gateway(const std::atomic<bool>& stopped) {
+    UPNPDev* const devices = FindDevices(stopped);
     if (devices == nullptr) return;
     found = UPNP_GetValidIGD(devices, &urls, &data, own_address, sizeof(own_address));
     freeUPNPDevlist(devices);
@@ -114,8 +134,8 @@ struct Gateway {
   Gateway& operator=(const Gateway&) = delete;
 };
 
-Result<HostPort> AskUpnp(std::uint16_t port) {
-  Gateway gateway;
+Result<HostPort> AskUpnp(std::uint16_t port, const std::atomic<bool>& stopped) {
+  Gateway gateway(stopped);
   if (gateway.found != 1) return Unavailable("no router answers by UPnP");
   char address[64] = "";
   if (UPNP_GetExternalIPAddress(gateway.urls.controlURL, gateway.data.first.servicetype, address) !=
@@ -134,8 +154,10 @@ Result<HostPort> AskUpnp(std::uint16_t port) {
   return HostPort{address, port};
 }
 
+// One that gave a port is there.
 void TakeBackUpnp(std::uint16_t port) {
-  Gateway gateway;
+  const std::atomic<bool> stopped = false;
+  Gateway gateway(stopped);
   if (gateway.found == 0) return;
   (void)UPNP_DeletePortMapping(gateway.urls.controlURL, gateway.data.first.servicetype,
                                std::to_string(port).c_str(), "TCP", nullptr);
@@ -178,7 +200,7 @@ class ThreadedPortMapper final : public PortMapper {
   PortMapping Ask() const {
     std::string trouble;
     for (const auto& [how, ask] : {std::pair{kNatPmp, &AskNatPmp}, std::pair{kUpnp, &AskUpnp}}) {
-      const auto outside = ask(port_);
+      const auto outside = ask(port_, stopped_);
       const Status status = outside.ok() ? CheckOutside(*outside) : outside.status();
       if (status.ok()) return {FormatHostPort(*outside), how, ""};
       if (outside.ok()) how == kNatPmp ? TakeBackNatPmp(port_) : TakeBackUpnp(port_);

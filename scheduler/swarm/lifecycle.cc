@@ -233,7 +233,7 @@ bool Lifecycle::CancelPause() {
 void Lifecycle::OrderResume() {
   backoff_.Reset(reaction_.now());
   if (!history_.held()) return;
-  SetCause("the organiser ordered to resume");
+  SetCause("");  // only what the run lacks is left to say
   journal_.Record(RunReleased{});
 }
 

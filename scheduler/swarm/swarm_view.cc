@@ -70,8 +70,8 @@ std::string SwarmView::Reason() const {
              " peers have their layers and links";
     case RunState::kTraining: return TrainingReason();
     case RunState::kPaused:
-      return of_.history.held() ? of_.lifecycle.cause()
-                                : of_.lifecycle.cause() + "; " + WaitingFor();
+      if (of_.history.held()) return of_.lifecycle.cause();
+      return of_.lifecycle.cause() + (of_.lifecycle.cause().empty() ? "" : "; ") + WaitingFor();
     case RunState::kFailed: return of_.lifecycle.cause();
     case RunState::kFinished: return "";
   }

@@ -448,6 +448,28 @@ class TypedTest(harness.SwarmTest):
             self.assertEqual(self.caps(), [0, 9])
             swarm.scheduler.stop()
 
+    def test_what_join_was_told_holds_for_later_starts(self):
+        with Swarm(self.folder / "s", stages=1) as swarm:
+            swarm.start_scheduler()
+            joined = harness.Daemon(
+                "shoal", ["join", f"file:{swarm.run_folder}/invite", "--dir", self.folder / "p",
+                          *self.FLAGS, "--upload", "7mbit", "--name", "attic"],
+                self.folder / "shoald-join.log")
+            self.addCleanup(joined.kill)
+            wait_for(lambda: self.status() and self.status()["scheduler"]["connected"], 30,
+                     "it joins")
+            self.assertEqual(joined.stop(), 0)
+            daemon = self.start("--download", "30mbit")
+            self.assertEqual(self.caps(), [7, 30])
+            self.assertEqual(self.status()["name"], "attic")
+            daemon.stop()
+            daemon = self.start("--name", "cellar")
+            self.assertEqual(self.caps(), [7, 0])
+            self.assertEqual(self.status()["name"], "cellar")
+            self.assertEqual(daemon.stop(), 0)
+            self.start()
+            self.assertEqual(self.status()["name"], "attic")
+
     def test_an_invite_in_the_folder_is_enough(self):
         with Swarm(self.folder / "s", stages=1) as swarm:
             swarm.start_scheduler()

@@ -30,6 +30,7 @@ TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
   overlay.upload = BitsPerSecond{20'000'000};
   overlay.download = BitsPerSecond{0};  // "off" is a setting, unlike nothing
   overlay.invite = "shoal1_abc";
+  overlay.name = "attic";
   overlay.paused = true;
   overlay.paused_until_ms = 1'796'000'000'000;
   overlay.terms = {{"schedule", "sat-sun all"}, {"budget", "300GB/month"}};
@@ -40,6 +41,7 @@ TEST_F(SettingsOverlayTest, ComesBackAsWritten) {
   EXPECT_EQ(back->upload, overlay.upload);
   EXPECT_EQ(back->download, overlay.download);
   EXPECT_EQ(back->invite, overlay.invite);
+  EXPECT_EQ(back->name, "attic");
   EXPECT_TRUE(back->paused);
   EXPECT_EQ(back->paused_until_ms, overlay.paused_until_ms);
   EXPECT_EQ(back->terms, overlay.terms);
@@ -89,6 +91,7 @@ TEST_F(SettingsOverlayTest, DamagedFileIsNamedWithTheWayOut) {
                            "{\"upload_bps\": \"20mbit\"}",
                            "{\"download_bps\": 1.5}",
                            "{\"invite\": 3}",
+                           "{\"name\": 3}",
                            "{\"paused\": true, \"colour\": \"red\"}",
                            "{\"paused\": true",
                            "{\"paused_until_ms\": -1}",
