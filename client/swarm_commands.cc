@@ -47,6 +47,23 @@ ExitCode NotRunning(const Target& target, const Status& status) {
                          "folder of a run with --dir"));
 }
 
+// The scheduler writes an export, as its own user: a service or container may not see the folders
+// of who asked for it, or sees others under the same names.
+Result<net::CommandResult> WrittenHere(Result<net::CommandResult> reply, const std::string& path,
+                                       const Target& target) {
+  const std::string way_out =
+      "; the scheduler writes it, as its own user and with the folders "
+      "that it sees: give one below " +
+      target.directory;
+  if (reply.status().code() == StatusCode::kPermissionDenied) {
+    return Status(reply.status().code(), reply.status().message() + way_out);
+  }
+  std::error_code error;
+  if (!reply.ok() || fs::exists(path, error)) return reply;
+  return NotFound("the scheduler has written it, but not to the " + path + " that is here" +
+                  way_out);
+}
+
 // Makes a folder with its parents; those that are empty at the end are removed again, so that a
 // refused command leaves nothing.
 class NewFolder {
@@ -205,7 +222,9 @@ ExitCode SwarmList(const Target& target, const std::string& name) {
 
 ExitCode SwarmCommand(const Target& target, const std::string& name,
                       const std::map<std::string, std::string>& arguments) {
-  const auto reply = net::LocalCommand(Socket(target), name, arguments, kCommandTimeout);
+  auto reply = net::LocalCommand(Socket(target), name, arguments, kCommandTimeout);
+  const auto path = arguments.find("path");
+  if (path != arguments.end()) reply = WrittenHere(std::move(reply), path->second, target);
   if (!reply.ok()) return NotRunning(target, reply.status());
   if (target.json && !reply->json.empty()) {
     std::cout << reply->json << "\n";

@@ -18,14 +18,6 @@ namespace {
 // A file's size is not believed beyond this until its bytes have come.
 constexpr std::uint64_t kReserveMax = std::uint64_t{1} << 30;
 
-// Makes the rename itself durable.
-void SyncFolderOf(const std::string& path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  OpenFile fd(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (fd.fd() >= 0) ::fsync(fd.fd());
-}
-
 }  // namespace
 
 Status CheckRegularFile(const std::string& path) {
@@ -76,8 +68,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes, unsigned
     ::unlink(temporary.c_str());
     return status;
   }
-  SyncFolderOf(path);
-  return Status::Ok();
+  return SyncFolder(std::filesystem::path(path).parent_path().string());
 }
 
 Status MakeDirectories(const std::string& path, unsigned mode) {

@@ -1,5 +1,6 @@
 #include "common/open_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -18,6 +19,15 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return Status::Ok();
+}
+
+Status SyncFolder(const std::string& folder) {
+  const std::string name = folder.empty() ? "." : folder;
+  const OpenFile fd(::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd.fd() < 0) return FromErrno(errno, "open folder " + name);
+  // Some file systems cannot sync folders and say EINVAL; the rename is as durable as they offer.
+  if (::fsync(fd.fd()) == 0 || errno == EINVAL) return Status::Ok();
+  return FromErrno(errno, "fsync folder " + name);
 }
 
 Status CheckAccess(const std::string& path, int mode) {

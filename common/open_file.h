@@ -29,6 +29,9 @@ Status CheckAccess(const std::string& path, int mode);
 // All of `bytes` from where the descriptor is; `path` is for the error. Blocks.
 Status WriteAll(int fd, std::string_view bytes, const std::string& path);
 
+// Makes names created, renamed or deleted in `folder` durable; empty: the current one. Blocks.
+Status SyncFolder(const std::string& folder);
+
 }  // namespace shoal
 
 #endif  // SHOAL_COMMON_OPEN_FILE_H_

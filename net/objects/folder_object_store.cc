@@ -92,7 +92,8 @@ Status FolderObjectStore::PutFile(const std::string& key, const std::string& pat
   }
   std::error_code error;
   if (!status.ok()) fs::remove(unfinished, error);
-  return status;
+  if (!status.ok()) return status;
+  return SyncFolder(fs::path(target).parent_path().string());
 }
 
 Result<ObjectInfo> FolderObjectStore::Head(const std::string& key) {

@@ -113,9 +113,10 @@ net::HttpResponse Standby::Serve(const std::string& path) const {
   return {200, kTextType, Page()};
 }
 
+// Of what was read before an error nothing comes again.
 Status Standby::ReadNews() {
   bool newer = false;
-  SHOAL_RETURN_IF_ERROR(
+  Status read =
       ReadEtcdEventLog(parts_.etcd.get(), config_.etcd_prefix, next_event_, kNewsTimeout,
                        [&](std::uint64_t number, std::string_view bytes) {
                          SHOAL_ASSIGN_OR_RETURN(const StoredEvent event, DecodeEvent(bytes));
@@ -125,14 +126,14 @@ Status Standby::ReadNews() {
                          checkpoint_ = made->files;
                          newer = true;
                          return Status::Ok();
-                       }));
-  if (!newer) return Status::Ok();
+                       });
+  if (!newer) return read;
   missing_.clear();
   pruned_ = false;
   for (const control::v1::ArtefactRef& file : checkpoint_) {
     if (!parts_.content->Has(FromProto(file).hash)) missing_.push_back(file);
   }
-  return Status::Ok();
+  return read;
 }
 
 void Standby::Look() {

@@ -9,6 +9,9 @@
 namespace shoal::scheduler {
 namespace {
 
+// What a line counts as that nobody knows, where time is given rather than judged.
+constexpr double kUnknownBps = 20e6;
+
 Duration ToDuration(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
@@ -27,10 +30,12 @@ ClosingCheckpoint::ClosingCheckpoint(const RunConfig& config, const ArtefactMap&
       uploads_(*uploads),
       reaction_(reaction) {}
 
-// Of the slowest stage, whose holders share its bytes out. Lines that nobody knows do not count.
-double ClosingCheckpoint::SecondsToSave(const std::vector<double>& rates_bps) const {
+// Of the slowest stage, whose holders share its bytes out. Lines that nobody knows take
+// `unknown_bps`; 0: they do not count.
+double ClosingCheckpoint::SecondsToSave(std::vector<double> rates_bps, double unknown_bps) const {
   double most = 0;
   for (std::uint32_t stage = 0; stage < config_.stages; ++stage) {
+    if (rates_bps[stage] == 0) rates_bps[stage] = unknown_bps;
     if (rates_bps[stage] == 0) continue;
     const std::uint64_t bytes = StateBytes(config_, stage, history_.checkpoint().files, initial_);
     most = std::max(most, 8 * static_cast<double>(bytes) / rates_bps[stage]);
@@ -71,7 +76,7 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
     }
   }
   if (std::ranges::count(held, false) > 0) return false;
-  const double to_save = SecondsToSave(rates_bps);
+  const double to_save = SecondsToSave(rates_bps, 0);
   const auto undone = static_cast<double>(step - history_.checkpoint().step);
   if (to_save > undone * step_seconds + kClosingAlwaysSeconds) {
     SHOAL_LOG(kInfo, "scheduler", "closing.not_worth", {"step", step}, {"seconds_to_save", to_save},
@@ -79,7 +84,7 @@ bool ClosingCheckpoint::Begin(std::uint64_t step, double step_seconds) {
     return false;
   }
   step_ = step;
-  until_ = reaction_.now() + kClosingLimit + ToDuration(3 * to_save);
+  until_ = reaction_.now() + kClosingLimit + ToDuration(3 * SecondsToSave(rates_bps, kUnknownBps));
   uploads_.BeginClosing(step_, holders_);
   SHOAL_LOG(kInfo, "scheduler", "closing.begin", {"step", step_}, {"holders", holders_.size()});
   return true;

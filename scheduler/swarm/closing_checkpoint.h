@@ -44,7 +44,7 @@ class ClosingCheckpoint {
  private:
   std::vector<const Member*> HoldersIn(std::uint32_t pipeline, std::uint64_t step) const;
   // `rates_bps`: of the holders of each stage together, as far as they are known.
-  double SecondsToSave(const std::vector<double>& rates_bps) const;
+  double SecondsToSave(std::vector<double> rates_bps, double unknown_bps) const;
   void End(const std::string& trouble);
 
   const RunConfig& config_;

@@ -11,10 +11,12 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/open_file.h"
 #include "common/regular_file.h"
 #include "storage/checkpoints/checkpoint_manifest.h"
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/files/atomic_file.h"
+#include "storage/files/atomic_folder.h"
 #include "storage/files/content_hash.h"
 #include "storage/files/foreign_text.h"
 
@@ -35,11 +37,6 @@ std::string FolderName(std::uint64_t step) {
 bool IsFolderName(std::string_view name) {
   return name.size() == kFolderPrefix.size() + 12 && name.starts_with(kFolderPrefix) &&
          name.find_first_not_of("0123456789", kFolderPrefix.size()) == std::string_view::npos;
-}
-
-void RemoveFolder(const std::string& folder) {
-  std::error_code error;
-  fs::remove_all(folder, error);
 }
 
 // Hashes one file of a new checkpoint and makes its bytes durable.
@@ -68,6 +65,16 @@ std::vector<std::string> StepNames(const std::string& path) {
   }
   std::sort(names.begin(), names.end());
   return names;
+}
+
+// Of a checkpoint, or of a run. Manifests first: what a power cut leaves then counts as none.
+void RemoveFolder(const std::string& folder) {
+  std::error_code error;
+  fs::remove(folder + "/" + kManifestName, error);
+  for (const std::string& name : StepNames(folder)) {
+    fs::remove(folder + "/" + name + "/" + kManifestName, error);
+  }
+  fs::remove_all(folder, error);
 }
 
 Result<Checkpoint> ReadManifest(const std::string& folder) {
@@ -208,11 +215,12 @@ Status FileCheckpointStore::MoveIntoPlace(const std::string& folder, const std::
   if (::rename(folder.c_str(), target.c_str()) == 0) return SyncFolder(parent);
   if (errno != ENOTEMPTY && errno != EEXIST) return FromErrno(errno, "rename to " + target);
   // The same step saved again: swapped in one step, so that at every moment one of them is there.
-  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) != 0) {
-    return FromErrno(errno, "replace " + target);
+  if (::renameat2(AT_FDCWD, folder.c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    SHOAL_RETURN_IF_ERROR(SyncFolder(parent));
+    RemoveFolder(folder);
+    return Status::Ok();
   }
-  RemoveFolder(folder);
-  return SyncFolder(parent);
+  return ReplaceFolder(folder, target);  // the file system cannot swap
 }
 
 void FileCheckpointStore::DeleteOthers(RunId run, std::uint64_t step, int keep) {
@@ -315,8 +323,9 @@ Status FileCheckpointStore::DropRun(RunId run) {
   if (!fs::is_directory(folder, error)) {
     return NotFound("there are no checkpoints of run " + run.ToHex() + " in " + path_);
   }
-  fs::remove_all(folder, error);
-  return error ? FromErrno(error.value(), "delete " + folder) : Status::Ok();
+  RemoveFolder(folder);
+  return fs::exists(folder, error) ? FailedPrecondition("delete " + folder + ": some of it stays")
+                                   : Status::Ok();
 }
 
 Result<Checkpoint> FileCheckpointStore::Load(RunId run, std::uint64_t step) {

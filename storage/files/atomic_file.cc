@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/open_file.h"
+
 namespace shoal::storage {
 
 Status WriteFully(int fd, std::span<const std::byte> bytes, const std::string& path) {
@@ -18,17 +20,6 @@ Status WriteFully(int fd, std::span<const std::byte> bytes, const std::string& p
     if (written < 0) return FromErrno(errno, "write " + path);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
-  return Status::Ok();
-}
-
-Status SyncFolder(const std::string& folder) {
-  const std::string name = folder.empty() ? "." : folder;
-  const int fd = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return FromErrno(errno, "open folder " + name);
-  const int failed = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  // Some file systems cannot sync folders and say EINVAL; the rename is as durable as they offer.
-  if (failed != 0 && failed != EINVAL) return FromErrno(failed, "fsync folder " + name);
   return Status::Ok();
 }
 

@@ -38,8 +38,6 @@ class AtomicFile {
 
 // Writes all bytes to a descriptor, resuming after interruptions; `path` is for the message.
 Status WriteFully(int fd, std::span<const std::byte> bytes, const std::string& path);
-// Makes names created, renamed or deleted in `folder` durable.
-Status SyncFolder(const std::string& folder);
 
 }  // namespace shoal::storage
 

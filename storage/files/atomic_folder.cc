@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "common/file.h"
+#include "common/open_file.h"
 #include "storage/files/atomic_file.h"
 
 namespace shoal::storage {
@@ -53,6 +54,18 @@ Status AtomicFolder::Commit() {
   }
   committed_ = true;
   return SyncFolder(fs::path(target_).parent_path().string());
+}
+
+Status ReplaceFolder(const std::string& folder, const std::string& target) {
+  std::string old = target + ".old-XXXXXX";
+  if (::mkdtemp(old.data()) == nullptr) return FromErrno(errno, "create " + old);
+  if (::rename(target.c_str(), old.c_str()) != 0 || ::rename(folder.c_str(), target.c_str()) != 0) {
+    return FromErrno(errno, "replace " + target);
+  }
+  SHOAL_RETURN_IF_ERROR(SyncFolder(fs::path(target).parent_path().string()));
+  std::error_code error;
+  fs::remove_all(old, error);
+  return Status::Ok();
 }
 
 }  // namespace shoal::storage

@@ -36,6 +36,10 @@ class AtomicFolder {
   bool committed_ = false;
 };
 
+// Puts `folder` in the place of the folder `target`, beside it, and deletes that: for file systems
+// that cannot swap the two at once. In between what was `target` has a name with ".old-".
+Status ReplaceFolder(const std::string& folder, const std::string& target);
+
 }  // namespace shoal::storage
 
 #endif  // SHOAL_STORAGE_FILES_ATOMIC_FOLDER_H_

@@ -12,6 +12,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "common/open_file.h"
 #include "common/regular_file.h"
 #include "storage/files/atomic_file.h"
 #include "storage/files/content_hash.h"

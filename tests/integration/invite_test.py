@@ -192,14 +192,22 @@ class SecondInviteTest(harness.SwarmTest):
                    network={"listen": f"127.0.0.1:{harness.free_port()}"}) as swarm:
             swarm.start()
             swarm.wait_step(1)
+            swarm.start_peer("p1")
+            wait_for(lambda: "the run is training; this peer is a spare" in
+                     (swarm.peer_status("p1", check=False) or {}).get("stateReasons", []), 20,
+                     "the second is a spare")
             swarm.scheduler.kill()
+            wait_for(lambda: not swarm.peer_status("p1")["scheduler"]["connected"], 20, "it knows")
+            done = run("shoal", "leave", "--dir", swarm.peer_folder("p1"))
+            self.assertIn("its scheduler cannot be reached", done.stdout)
+            self.assertEqual(swarm.peers["p1"].wait(20), 0)
             log = swarm.folder / "p0.log"
             wait_for(lambda: "Connection refused" in log.read_text(), 20, "it has tried again")
             tried = log.read_text().count("scheduler.lost")
             time.sleep(4)  # about eight tries
             self.assertEqual(log.read_text().count("scheduler.lost"), tried)
             swarm.start_scheduler()
-            swarm.wait_step(swarm.status()["run"]["step"] + 2)
+            swarm.wait_step(swarm.status()["run"]["step"] + 2, but=("p1",))
 
     def test_who_may_not_look_is_not_told_that_nothing_runs(self):
         nobody = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")

@@ -149,5 +149,48 @@ TEST(ClosingCheckpoint, NothingIsSavedThatTrainsSooner) {
   }
 }
 
+// Nobody knows them until they were full once, or have a cap.
+TEST(ClosingCheckpoint, LinesThatNobodyKnowsGetTheTimeOfAHomesLine) {
+  Trained run;
+  CheckpointMade before{1, {}};
+  for (std::uint32_t s = 0; s < 2; ++s) {
+    const control::v1::CheckpointDone saved = run.SavedFiles(s, 1);
+    for (control::v1::ArtefactRef file : saved.files()) {
+      file.set_size(250'000'000);
+      before.files.push_back(file);
+    }
+  }
+  run.journal.Record(before);
+  ASSERT_TRUE(run.Close());
+  run.Wait(3 * kClosingLimit);  // 1.5 GB take 10 minutes at 20 Mbit/s
+  run.closing.Look();
+  EXPECT_TRUE(run.closing.saving());
+  run.Wait(std::chrono::hours(1));
+  run.closing.Look();
+  EXPECT_FALSE(run.closing.saving());
+}
+
+// The files lie with the members: whoever comes back brings them.
+TEST(ClosingCheckpoint, AHolderThatIsGoneForAMomentDoesNotEndIt) {
+  Trained run;
+  ASSERT_TRUE(run.Close());
+  for (std::uint32_t s = 0; s < 2; ++s) run.Save(0, s);
+  run.Lose(&run.At(1, 0));
+  run.Lose(&run.At(1, 1));
+  run.Look();
+  Member& holder = run.At(0, 1);
+  run.Lose(&holder);
+  run.Look();
+  EXPECT_TRUE(run.closing.saving());
+  run.Wait(kReturnGrace - std::chrono::milliseconds(1));
+  run.uploads.OnTick();
+  run.Look();
+  EXPECT_TRUE(run.closing.saving());
+  run.Wait(std::chrono::milliseconds(1));
+  run.uploads.OnTick();
+  run.Look();
+  EXPECT_FALSE(run.closing.saving());
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "storage/checkpoints/checkpoint_manifest.h"
+#include "storage/files/atomic_folder.h"
 #include "tests/unit/storage/storage_test_support.h"
 
 namespace shoal::storage {
@@ -296,6 +297,22 @@ TEST(CheckpointManifest, RefusesWhatIsNone) {
   }
   EXPECT_EQ(ParseCheckpointManifest(R"({"format":2})", "m").status().code(),
             StatusCode::kUnimplemented);
+}
+
+// Where the same step is saved again on a network share.
+TEST_F(CheckpointStoreTest, AFileSystemThatCannotSwapReplacesByTwoRenames) {
+  ASSERT_TRUE(Save(1).ok());
+  ASSERT_TRUE(Save(2).ok());
+  const std::string first = of_run_ + "/step-000000000001";
+  const std::string second = of_run_ + "/step-000000000002";
+  const std::string kept = ReadAll(second + "/manifest.json");
+  ASSERT_TRUE(ReplaceFolder(second, first).ok());
+  EXPECT_EQ(ReadAll(first + "/manifest.json"), kept);
+  EXPECT_FALSE(std::filesystem::exists(second));
+  for (const auto& entry : std::filesystem::directory_iterator(of_run_)) {
+    EXPECT_EQ(entry.path().string(), first);
+  }
+  EXPECT_FALSE(ReplaceFolder(second, first).ok());
 }
 
 TEST(CheckpointManifest, RandomAndTruncatedBytesNeverCrash) {
