@@ -194,7 +194,7 @@ Result<ReplicaNeeds> NeedsOf(const Flags& flags) {
   needs.link = *link;
   needs.step = *step;
   if (flags.memory.empty()) return needs;
-  auto memory = ParseBytes(flags.memory);
+  auto memory = ParseBytesWithUnit(flags.memory);
   if (!memory.ok()) return memory.status().WithContext("--memory");
   needs.memory_bytes = *memory;
   return needs;
