@@ -119,6 +119,12 @@ std::string SchedulerServer::invite() {
   return line;
 }
 
+bool SchedulerServer::finished() {
+  bool finished = false;
+  OnControl([&] { finished = state_->run_state() == RunState::kFinished; });
+  return finished;
+}
+
 void SchedulerServer::OnControl(const std::function<void()>& task) {
   std::promise<void> done;
   control_->Post("server.call", [&] {
@@ -174,8 +180,10 @@ Status SchedulerServer::Replay() {
     events = number;
     const auto timed = DecodeTimedEvent(event);
     const TimePoint at = timed.ok() ? CameAt(*timed, wall_ms, now) : now;
-    Status restored = state_->Restore(event, at).WithContext("event " + std::to_string(number));
-    if (!restored.ok()) return restored;
+    const Status restored = state_->Restore(event, at);
+    // Of what run.toml says, not of an event.
+    if (restored.code() == StatusCode::kFailedPrecondition) return restored;
+    if (!restored.ok()) return restored.WithContext("event " + std::to_string(number));
     if (timed.ok()) {
       door_->Apply(*timed);
       timeline_->Add(*timed);
