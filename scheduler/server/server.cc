@@ -254,6 +254,14 @@ Status SchedulerServer::Listen() {
   space_ = std::make_unique<storage::FreeSpace>(control_.get(), store_.get(), config_.directory);
   SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();
+  // Before peers come, whom the history then tells of.
+  net::HttpServerOptions http;
+  http.listen = config_.status_listen;
+  http.allow_remote = config_.status_allow_remote;
+  auto opened = net::NewHttpServer(
+      http, control_.get(), {[this](const net::PageRequest& request) { return Serve(request); }});
+  if (!opened.ok()) return CannotListen("status_listen", opened.status());
+  OnControl([&] { http_ = *std::move(opened); });
   SHOAL_RETURN_IF_ERROR(ListenForPeers());
 
   net::LocalHandlers local;
@@ -265,13 +273,6 @@ Status SchedulerServer::Listen() {
   };
   SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/scheduler.sock",
                                                      control_.get(), std::move(local)));
-  net::HttpServerOptions http;
-  http.listen = config_.status_listen;
-  http.allow_remote = config_.status_allow_remote;
-  auto opened = net::NewHttpServer(
-      http, control_.get(), {[this](const net::PageRequest& request) { return Serve(request); }});
-  if (!opened.ok()) return CannotListen("status_listen", opened.status());
-  OnControl([&] { http_ = *std::move(opened); });
   return Status::Ok();
 }
 

@@ -187,6 +187,34 @@ TEST_F(ServerTest, AFinishedRunDoesNotGoOn) {
               AllOf(HasSubstr("the run is finished"), Not(HasSubstr("goes on"))));
 }
 
+TEST_F(ServerTest, AStartThatCannotListenIsNoEvent) {
+  { ASSERT_NE(Open(), nullptr); }
+  const auto starts = [this] {
+    const auto events = ReadEvents(config_.directory);
+    EXPECT_TRUE(events.ok()) << events.status().ToString();
+    return events.ok() ? std::ranges::count_if(
+                             *events,
+                             [](const TimedEvent& timed) {
+                               return std::holds_alternative<SchedulerStarted>(timed.event);
+                             })
+                       : -1;
+  };
+  RunConfig other = config_;
+  other.directory = folder_ + "/other";
+  const auto holder = SchedulerServer::Open(other, [](const Status&) {});
+  ASSERT_TRUE(holder.ok()) << holder.status().ToString();
+  const RunConfig good = config_;
+  config_.listen = "127.0.0.1:" + std::to_string((*holder)->port());
+  EXPECT_THAT(OpenError(), HasSubstr("in use"));
+  config_ = good;
+  config_.status_listen = (*holder)->status_address();
+  EXPECT_THAT(OpenError(), HasSubstr("in use"));
+  EXPECT_EQ(starts(), 0);
+  config_ = good;
+  { ASSERT_NE(Open(), nullptr); }
+  EXPECT_EQ(starts(), 1);
+}
+
 TEST_F(ServerTest, RunAndInviteSurviveARestart) {
   std::string run, secret;
   {
