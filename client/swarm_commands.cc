@@ -143,8 +143,9 @@ ExitCode SwarmInit(const SwarmInitOptions& options) {
   if (const auto step = ParseDuration(options.step); !step.ok() || *step <= Duration::zero()) {
     return Fail(ExitCode::kUsage, "--step must be a time above 0, like 30s");
   }
-  if (!options.memory.empty() && !ParseBytes(options.memory).ok()) {
-    return Fail(ExitCode::kUsage, "--memory must be a size, like 8GiB");
+  if (const auto memory = ParseBytesWithUnit(options.memory);
+      !options.memory.empty() && !memory.ok()) {
+    return Fail(ExitCode::kUsage, "--memory: " + memory.status().message());
   }
   const Result<std::string> program = FindProgram("shoal-scheduler");
   if (!program.ok()) return Fail(program.status());

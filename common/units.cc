@@ -101,6 +101,13 @@ Result<std::uint64_t> ParseBytes(std::string_view text) {
   return static_cast<std::uint64_t>(std::llround(bytes));
 }
 
+Result<std::uint64_t> ParseBytesWithUnit(std::string_view text) {
+  SHOAL_ASSIGN_OR_RETURN(const std::uint64_t bytes, ParseBytes(text));
+  if (bytes == 0 || text.find('B') != text.npos) return bytes;
+  return InvalidArgument("'" + std::string(text) + "' has no unit of a size; write for example " +
+                         std::string(text) + "GiB");
+}
+
 std::string FormatBytes(std::uint64_t bytes) {
   constexpr std::array kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB"};
   if (bytes < 1024) return std::to_string(bytes) + " B";

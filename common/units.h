@@ -29,6 +29,8 @@ std::string FormatRate(BitsPerSecond rate);
 
 // "512", "8KiB", "20MiB", "1.5GiB", "10GB".
 Result<std::uint64_t> ParseBytes(std::string_view text);
+// The same, but a number above 0 needs its unit.
+Result<std::uint64_t> ParseBytesWithUnit(std::string_view text);
 // "1.5 GiB".
 std::string FormatBytes(std::uint64_t bytes);
 

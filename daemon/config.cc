@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/command_line/spelling.h"
+#include "common/command_line/toml_text.h"
 #include "common/log.h"
 #include "common/nesting.h"
 #include "daemon/terms/term_settings.h"
@@ -401,7 +402,8 @@ Status ParseConfig(std::string_view text, const std::string& name, DaemonConfig*
     root = toml::parse(text, name);
   } catch (const toml::parse_error& error) {
     return InvalidArgument(name + " line " + std::to_string(error.source().begin.line) + ": " +
-                           std::string(error.description()));
+                           std::string(error.description()) +
+                           TomlQuotesHint(text, error.source().begin.line));
   }
   for (const auto& [section, node] : root) {
     const toml::table* table = node.as_table();

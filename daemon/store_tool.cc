@@ -143,7 +143,7 @@ Result<Json> Work(const Request& request) {
   auto store = storage::OpenRocksDeltaStore({.path = path});
   if (store.status().code() == StatusCode::kUnavailable) {
     return FailedPrecondition("the delta store in " + request.directory +
-                              " is in use; stop that peer first (`shoal leave`, or end its "
+                              " is in use; stop that peer first (`shoal finish`, or end its "
                               "shoald), or look at `shoal status`");
   }
   if (!store.ok()) return store.status();

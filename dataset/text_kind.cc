@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "dataset/table_record.h"
+#include "dataset/word_splitter.h"
 
 namespace shoal::dataset {
 namespace {
@@ -325,6 +327,23 @@ Result<TextKind> ReadableKind(const std::string& path, std::string_view bytes, R
                          (by_name ? " by its name" : "") + ": " + Filled(advice.next, path));
 }
 
+Status CheckUtf8(const std::string& path, std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = Utf8Length(text.substr(at));
+    if (length == 0) break;
+    at += length;
+    while (at < text.size() && static_cast<std::uint8_t>(text[at]) < 0x80) ++at;
+  }
+  if (at == text.size()) return Status::Ok();
+  const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+  char byte[5];
+  std::snprintf(byte, sizeof(byte), "0x%02x", static_cast<std::uint8_t>(text[at]));
+  return InvalidArgument(
+      path + ", line " + std::to_string(line) + ": not UTF-8 (byte " + byte + "); mend the line, " +
+      Filled("or recode the file, from Latin-1 with: iconv -f LATIN1 -t UTF-8 {} > {}.txt", path));
+}
+
 Result<TextFile> OpenTextFile(const std::string& path, ReadTables tables) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::Open(path);
   if (!file.ok()) {
@@ -335,6 +354,10 @@ Result<TextFile> OpenTextFile(const std::string& path, ReadTables tables) {
   opened.text = {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   SHOAL_ASSIGN_OR_RETURN(opened.kind, ReadableKind(path, opened.text, tables));
   opened.text.remove_prefix(ByteOrderMarkLength(opened.text));
+  // Of JSON its parser says so.
+  if (opened.kind != TextKind::kJsonLines && opened.kind != TextKind::kJsonArray) {
+    SHOAL_RETURN_IF_ERROR(CheckUtf8(path, opened.text));
+  }
   opened.file = std::move(*file);
   return opened;
 }

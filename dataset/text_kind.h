@@ -63,7 +63,10 @@ struct TextFile {
   std::string_view text;  // of the file, without its byte-order mark
 };
 
-// Maps `path`, which must be of a kind that ReadableKind takes.
+// Whether all of `text`, which is that of `path`, is UTF-8; the error names the line.
+Status CheckUtf8(const std::string& path, std::string_view text);
+
+// Maps `path`, which must be of a kind that ReadableKind takes, and in UTF-8 where it is no JSON.
 Result<TextFile> OpenTextFile(const std::string& path, ReadTables tables);
 
 // The UTF-8 byte-order mark at the start of `bytes`, or 0.

@@ -65,6 +65,9 @@ class Tokenizer {
 Result<std::string> DecodeBehind(const Tokenizer& tokenizer, std::span<const std::int32_t> ids,
                                  std::size_t from);
 
+// Whether LoadTokenizer finds something there. Thread: any.
+bool HasTokenizer(const std::string& directory);
+
 // From `directory`: tokenizer.json (BPE of bytes or characters, Unigram, WordPiece), else
 // tokenizer.model (SentencePiece), else vocab.json + merges.txt (GPT-2, also under OpenAI's names
 // encoder.json + vocab.bpe). A setting that would change ids and that is not known is an error that

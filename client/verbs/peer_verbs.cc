@@ -80,8 +80,10 @@ ExitCode JoinNow(Given* g) {
 
 void TopOptions(CLI::App* top, Given* g) {
   top->add_option("--interval", g->interval_s, "Seconds between two refreshes")
-      ->check(CLI::Range(0.1, 3600.0));
-  top->add_option("--rounds", g->rounds, "Refreshes before the end; 0: until q or Ctrl-C");
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  top->add_option("--rounds", g->rounds, "Refreshes before the end; 0: until q or Ctrl-C")
+      ->capture_default_str();
   Folder(top, g);
 }
 
@@ -141,7 +143,8 @@ ExitCode SetNow(Given* g) {
 
 void LogsOptions(CLI::App* logs, Given* g) {
   logs->add_option("-n,--lines", g->lines, "Number of lines, from the end")
-      ->check(CLI::Range(1, 1000000));
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
   CLI::Option* follow =
       logs->add_flag("-f,--follow", g->follow, "Keep printing new lines until Ctrl-C");
   FolderAndJson(logs, g);

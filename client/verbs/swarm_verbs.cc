@@ -32,14 +32,22 @@ void OfRun(CLI::App* command, Given* g) {
 void InitShape(CLI::App* init, Given* g) {
   init->add_option("--stages", g->init.stages,
                    "Stages of each pipeline: peers that the layers are divided among")
-      ->check(CLI::Range(1, kStagesMax));
+      ->check(CLI::Range(1, kStagesMax))
+      ->capture_default_str();
   init->add_option("--pipelines", g->init.pipelines, "Pipelines that train side by side")
-      ->check(CLI::Range(1, kPipelinesMax));
-  init->add_option("--steps", g->init.steps, "Optimizer steps of the run")->check(kCount);
+      ->check(CLI::Range(1, kPipelinesMax))
+      ->capture_default_str();
+  // Of the others run.toml has the defaults.
+  init->add_option("--steps", g->init.steps, "Optimizer steps of the run")
+      ->check(kCount)
+      ->default_str("100");
   init->add_option("--micro-batches", g->init.micro_batches,
                    "Micro-batches per step, over all pipelines")
-      ->check(kCount);
-  init->add_option("--rows", g->init.micro_batch_rows, "Samples per micro-batch")->check(kCount);
+      ->check(kCount)
+      ->default_str("8");
+  init->add_option("--rows", g->init.micro_batch_rows, "Samples per micro-batch")
+      ->check(kCount)
+      ->default_str("2");
 }
 
 void InitOptions(CLI::App* init, Given* g) {
@@ -65,7 +73,10 @@ void InitOptions(CLI::App* init, Given* g) {
   CLI::Option* adapter = init->add_option(
       "--adapter", g->init.adapter,
       "lora: train small matrices beside the model, which stays as it is; none: all of the model");
-  init->add_option("--rank", g->init.rank, "Width of an adapter")->check(kCount)->needs(adapter);
+  init->add_option("--rank", g->init.rank, "Width of an adapter")
+      ->check(kCount)
+      ->needs(adapter)
+      ->default_str("16");
   init->add_option(
           "--base", g->init.base,
           "How peers keep the model beside adapters: source, fp32, bf16, fp16, int8 or nf4")

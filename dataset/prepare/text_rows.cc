@@ -36,7 +36,7 @@ class TextRows {
     std::vector<TextReader> train, validation;
     SHOAL_RETURN_IF_ERROR(OpenAll(options_.text_files, &train));
     SHOAL_RETURN_IF_ERROR(OpenAll(options_.validation_files, &validation));
-    SHOAL_RETURN_IF_ERROR(AddSplit(train, "text", &header.train));
+    SHOAL_RETURN_IF_ERROR(AddSplit(train, "text", options_.text_files, &header.train));
     if (header.train.tokens < header.row_tokens) {
       return InvalidArgument("the text has only " + std::to_string(header.train.tokens) +
                              " tokens, less than one row of " + std::to_string(header.row_tokens) +
@@ -45,7 +45,8 @@ class TextRows {
     if (validation.empty()) {
       DivideRows();
     } else {
-      SHOAL_RETURN_IF_ERROR(AddSplit(validation, "validation text", &header.validation));
+      SHOAL_RETURN_IF_ERROR(
+          AddSplit(validation, "validation text", options_.validation_files, &header.validation));
     }
     header.text = hash_.Finish();
     header.payload_checksum =
@@ -70,13 +71,16 @@ class TextRows {
     return Status::Ok();
   }
 
-  Status AddSplit(std::vector<TextReader>& readers, const std::string& what, DataSplit* split) {
+  Status AddSplit(std::vector<TextReader>& readers, const std::string& what,
+                  const std::vector<std::string>& files, DataSplit* split) {
     DataHeader& header = made_.header;
     bool first = true;
     for (TextReader& reader : readers) SHOAL_RETURN_IF_ERROR(AddFile(&reader, &first, split));
     header.text_tokens += split->tokens;
     if (split->tokens < 2) {
-      return InvalidArgument("the " + what + " is empty: it gives fewer than two tokens");
+      const std::string more = files.size() > 1 ? " and the files behind it give" : " gives";
+      return InvalidArgument("the " + what + " is empty: " + files.front() + more +
+                             " fewer than two tokens; name a file with text");
     }
     // A last row of one token would have no label.
     if (split->tokens % header.row_tokens == 1) {

@@ -7,6 +7,7 @@
 
 #include "common/file.h"
 #include "common/nesting.h"
+#include "dataset/tokenizer.h"
 #include "dataset/tokenizers/byte_names.h"
 #include "dataset/tokenizers/named_tokens.h"
 #include "dataset/tokenizers/vocabulary.h"
@@ -19,6 +20,10 @@ constexpr std::uint64_t kFileBytesMax = std::uint64_t{256} << 20;
 Result<TokenizerFile> ReadFiles(const std::string& directory) {
   const std::filesystem::path folder(directory);
   std::error_code ignored;
+  if (!std::filesystem::is_directory(folder, ignored)) {
+    return NotFound("there is no folder '" + directory +
+                    "'; name the folder of the model, which has its tokenizer's files");
+  }
   if (const auto path = folder / "tokenizer.json"; std::filesystem::exists(path, ignored)) {
     SHOAL_ASSIGN_OR_RETURN(const std::string text, ReadFile(path.string(), kFileBytesMax));
     Result<TokenizerFile> file = ParseTokenizerJson(text);
@@ -58,6 +63,16 @@ Result<TokenizerFile> ReadFiles(const std::string& directory) {
 }
 
 }  // namespace
+
+bool HasTokenizer(const std::string& directory) {
+  const std::filesystem::path folder(directory);
+  std::error_code ignored;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer.model", "spm.model", "vocab.json", "encoder.json"}) {
+    if (std::filesystem::exists(folder / name, ignored)) return true;
+  }
+  return false;
+}
 
 Result<TokenizerFile> ParseVocabAndMerges(std::string_view vocab_json, std::string_view merges) {
   NameIds ids;

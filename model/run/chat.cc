@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/text.h"
 #include "dataset/chat/characters.h"
 #include "dataset/chat/chat_template.h"
 #include "dataset/stop_tokens.h"
@@ -214,7 +215,12 @@ class Session {
       if (terminal_) std::fprintf(stderr, "(a new conversation)\n");
       return true;
     }
-    Status status = line.front() == '/' ? InvalidArgument(kCommands) : Answer(line);
+    if (line.front() == '/') {
+      std::fprintf(stderr, "(unknown command %s; %s)\n", CleanText(line, kCommandShown).c_str(),
+                   kCommands);
+      return true;
+    }
+    Status status = Answer(line);
     if (status.ok()) return true;
     // A person tries again; a file goes on with answers to questions that were not asked.
     if (!terminal_) return status;
@@ -236,6 +242,7 @@ class Session {
     return Status::Ok();
   }
 
+  static constexpr std::size_t kCommandShown = 40;
   static constexpr char kCommands[] =
       "known commands are /reset and /quit; a message that begins with / has a space in front";
 

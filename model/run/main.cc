@@ -67,9 +67,11 @@ CLI::App* AddEval(CLI::App* app, EvalCommand* options) {
           ->type_name(shoal::kFileValue);
   command->add_option("--split", options->rows.split, "rows to evaluate: validation or train")
       ->check(CLI::IsMember({"validation", "train"}))
+      ->capture_default_str()
       ->needs(data);
   command->add_option("--rows", options->rows.rows, "rows per forward")
       ->check(CLI::Range(1, 65536))
+      ->capture_default_str()
       ->needs(data);
   command
       ->add_option("--max-rows", options->rows.max_rows, "evaluate only the first N rows; 0: all")
@@ -195,15 +197,19 @@ CLI::App* AddPrepare(CLI::App* app, shoal::model::PrepareCommand* command) {
   prepare
       ->add_option("--validation-fraction", options.validation_fraction,
                    "share of the rows or samples that is held out if --validation names no file")
-      ->check(CLI::Range(0.0, 0.9));
-  prepare->add_option("--row", options.row_tokens, "tokens per row")->check(CLI::Range(2, 65536));
+      ->check(CLI::Range(0.0, 0.9))
+      ->capture_default_str();
+  prepare->add_option("--row", options.row_tokens, "tokens per row")
+      ->check(CLI::Range(2, 65536))
+      ->capture_default_str();
   prepare->add_option("--out", options.output, "file to make")
       ->type_name(shoal::kFileValue)
       ->required();
   prepare
       ->add_option("--loss", command->loss,
                    "what the loss counts on in conversations and completions: answers or all")
-      ->check(CLI::IsMember({"answers", "all"}));
+      ->check(CLI::IsMember({"answers", "all"}))
+      ->capture_default_str();
   prepare->add_flag("--pack", options.pack,
                     "several whole samples, or documents, share a row; they do not see each other");
   prepare->add_option("--text-column", options.columns.text,

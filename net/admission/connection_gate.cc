@@ -90,10 +90,12 @@ std::optional<int> ListenOnAll(std::uint16_t port) {
 }
 
 std::string WhyNot(int error) {
-  if (error == EADDRINUSE) return "the port is in use";
-  if (error == EADDRNOTAVAIL) return "the address is not of this machine";
-  if (error == EACCES) return "this user may not use the port";
-  return std::strerror(error);
+  if (error == EADDRINUSE) {
+    return "the port is in use; choose another host:port, or stop the program that holds it";
+  }
+  if (error == EADDRNOTAVAIL) return "the address is not of this machine; choose another host:port";
+  if (error == EACCES) return "this user may not use the port; choose another host:port";
+  return std::string(std::strerror(error)) + "; choose another host:port";
 }
 
 }  // namespace
@@ -114,8 +116,7 @@ ConnectionGate::~ConnectionGate() {
 
 Status ConnectionGate::Bind(const std::string& listen) {
   const auto failed = [&listen](const std::string& why) {
-    return Unavailable("cannot listen on " + listen + ": " + why +
-                       "; choose another host:port, or stop the program that holds it");
+    return Unavailable("cannot listen on " + listen + ": " + why);
   };
   SHOAL_ASSIGN_OR_RETURN(const HostPort wanted, ParseHostPort(listen));
   port_ = wanted.port;
@@ -131,7 +132,7 @@ Status ConnectionGate::Bind(const std::string& listen) {
   hints.ai_flags = AI_PASSIVE;
   addrinfo* found = nullptr;
   if (const int error = ::getaddrinfo(wanted.host.c_str(), nullptr, &hints, &found); error != 0) {
-    return failed(::gai_strerror(error));
+    return failed(std::string(::gai_strerror(error)) + "; choose another host:port");
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner(found, &::freeaddrinfo);
   int error = EADDRNOTAVAIL;

@@ -12,7 +12,7 @@ constexpr std::size_t kPortDigitsMax = 5;
 Result<HostPort> ParseHostPort(std::string_view text) {
   const auto wrong = [text] {
     return InvalidArgument("'" + std::string(text) +
-                           "' is not host:port; write for example 127.0.0.1:8790 or [::1]:8790");
+                           "' is not host:port; write for example 127.0.0.1:9000 or [::1]:9000");
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) {
@@ -22,7 +22,7 @@ Result<HostPort> ParseHostPort(std::string_view text) {
     return InvalidArgument(
         "'" + std::string(text) + "' has no " +
         (port ? "host, and must be host:port; write for example 0.0.0.0:" + alone
-              : "port, and must be host:port; write for example " + alone + ":8790"));
+              : "port, and must be host:port; write for example " + alone + ":9000"));
   }
   std::string_view host = text.substr(0, colon);
   const std::string_view port = text.substr(colon + 1);

@@ -9,6 +9,7 @@
 #include <toml++/toml.h>
 
 #include "common/command_line/spelling.h"
+#include "common/command_line/toml_text.h"
 #include "common/file.h"
 #include "common/nesting.h"
 #include "scheduler/config/log_target.h"
@@ -275,7 +276,8 @@ Result<RunConfig> ReadRunConfig(const std::string& path) {
     const toml::table table = toml::parse(text);
     SHOAL_RETURN_IF_ERROR(ReadTable(path, table, keys));
   } catch (const toml::parse_error& error) {
-    return At(path, error.source(), std::string(error.description()));
+    return At(path, error.source(),
+              std::string(error.description()) + TomlQuotesHint(text, error.source().begin.line));
   }
   if (Status checked = CheckRunConfig(config); !checked.ok()) return checked.WithContext(path);
   Resolve(path, &config.model);

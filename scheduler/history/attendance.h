@@ -42,7 +42,7 @@ class Attendance {
   void Restored(const StoredEvent& event);
 
   // What to store; nothing: it is not stored.
-  // The scheduler is here, with whatever event comes first.
+  // The scheduler is here, with the first event that others cause, or the first tick.
   std::optional<SchedulerStarted> Begin();
   std::optional<MemberCame> Came(const PeerId& peer, const std::string& name, TimePoint now);
   std::optional<MemberGone> Gone(const PeerId& peer, const std::string& name,

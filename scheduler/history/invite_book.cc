@@ -143,13 +143,16 @@ std::vector<PeerId> InviteBook::UsersOf(const InviteId& invite) const {
   return users;
 }
 
-Result<InviteId> InviteBook::FindInvite(std::string_view text) const {
-  std::vector<InviteId> found;
+Result<InviteId> InviteBook::FindInvite(std::string_view text, std::uint64_t now_ms) const {
+  std::vector<InviteId> found, open;
   for (const auto& [id, invite] : invites_) {
     const bool named = !text.empty() && invite.name == text;
-    if (named || Begins(id.ToHex(), text)) found.push_back(id);
+    if (!named && !Begins(id.ToHex(), text)) continue;
+    found.push_back(id);
+    if (StateOf(invite, now_ms) == Admittance::kOpen) open.push_back(id);
   }
   if (found.size() == 1) return found.front();
+  if (open.size() == 1) return open.front();
   return NotFound((found.empty() ? "no invite" : "more than one invite") +
                   std::string(" has the name or an id that begins with '") + std::string(text) +
                   "'; see names and ids with: shoal swarm invites");

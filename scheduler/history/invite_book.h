@@ -78,8 +78,8 @@ class InviteBook {
   std::uint64_t UsesLeft(const Invite& invite) const;  // of one with a limit
 
   // What a person means: an id, or the begin of exactly one, of at least four digits, or the name
-  // that exactly one has.
-  Result<InviteId> FindInvite(std::string_view text) const;
+  // that exactly one has; of several invites the one that is open.
+  Result<InviteId> FindInvite(std::string_view text, std::uint64_t now_ms) const;
   Result<PeerId> FindMember(std::string_view text) const;
 
  private:

@@ -39,7 +39,8 @@ Status RunHistory::On(const RunBegan& event) {
   if (began_) return DataLoss("the event log holds two runs");
   if (event.config_hash != config_hash_) {
     return FailedPrecondition(
-        "model, data, seed, cuts or micro-batches differ from those that run " + event.run.ToHex() +
+        "model, data, seed, stages, cuts or micro-batches differ from those that run " +
+        event.run.ToHex() +
         " began with; undo the change in run.toml, or name another directory for a new run; "
         "--forget-history sets this run's history and artefacts aside");
   }

@@ -27,6 +27,7 @@
 #include "common/version.h"
 #include "compression/api/codec_advice.h"
 #include "dataset/prepared_data.h"
+#include "dataset/tokenizer.h"
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/door/wall_clock.h"
@@ -194,7 +195,7 @@ Result<ReplicaNeeds> NeedsOf(const Flags& flags) {
   needs.link = *link;
   needs.step = *step;
   if (flags.memory.empty()) return needs;
-  auto memory = ParseBytes(flags.memory);
+  auto memory = ParseBytesWithUnit(flags.memory);
   if (!memory.ok()) return memory.status().WithContext("--memory");
   needs.memory_bytes = *memory;
   return needs;
@@ -220,6 +221,14 @@ void Advise(const RunConfig& config) {
   std::vector<std::string> lines = compression::CodecAdvice(choice);
   std::ranges::copy(replica::ReplicaCautions(config.replica_method, config.pipelines),
                     std::back_inserter(lines));
+  std::error_code error;
+  const bool model =
+      !config.without_weights && std::filesystem::exists(config.model + "/config.json", error);
+  if (model && !dataset::HasTokenizer(config.model)) {
+    lines.push_back("the model in " + config.model +
+                    " has no tokenizer: what the run exports cannot be tried with text, nor be "
+                    "made a GGUF file; copy its tokenizer's files there before the run begins");
+  }
   for (const std::string& line : lines) {
     std::cerr << "shoal-scheduler: warning: " << line << "\n";
   }
@@ -238,6 +247,11 @@ void Greet(SchedulerServer& server) {
   }
   std::cout << DescribeDeltaSize(config, server.delta_size());
   std::cout << "status page: http://" << server.status_address() << "/\n";
+  if (server.finished()) {
+    std::cout << "the run is finished; take the model with\n\n  " << ExportCommand(config) << "\n"
+              << std::endl;
+    return;
+  }
   if (server.invite().empty()) {
     std::cout << "next: make an invite for each of " << needed << " machines with\n\n"
               << "  shoal swarm invite --dir " << config.directory << "\n"

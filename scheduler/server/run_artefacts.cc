@@ -112,7 +112,8 @@ Status CheckKind(const RunConfig& config, const model::ModelSpec& model,
 
 Status CheckData(const RunConfig& config, const model::ModelSpec& model,
                  const dataset::DataInfo& data, const std::string& tokenizer_folder) {
-  const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model;
+  const std::string again = "; prepare it again with: shoal prepare --tokenizer " + config.model +
+                            " --text FILE --out FILE";
   SHOAL_RETURN_IF_ERROR(CheckKind(config, model, data, again));
   if (data.vocabulary > model.vocabulary) {
     return InvalidArgument(config.data + " has token ids up to " +
@@ -136,7 +137,8 @@ Status CheckData(const RunConfig& config, const model::ModelSpec& model,
     return InvalidArgument(
         "one step takes micro_batches x micro_batch_rows = " + std::to_string(rows) + " rows, " +
         config.data + " has " + std::to_string(data.train_rows) +
-        "; lower one of the two in run.toml or prepare more text");
+        "; lower one of the two in run.toml, or --micro-batches or --rows of `shoal swarm init`, "
+        "or prepare more text");
   }
   return Status::Ok();
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <utility>
 #include <variant>
@@ -236,6 +237,11 @@ Result<std::vector<TimedEvent>> ReadEvents(const std::string& directory) {
                               ", below " + place.prefix);
   }
   if (status.code() == StatusCode::kNotFound || (status.ok() && events.empty())) {
+    std::error_code error;
+    if (const std::string file = directory + "/run.toml"; std::filesystem::exists(file, error)) {
+      return NotFound("the run in " + directory +
+                      " has not begun; start it with: shoal-scheduler --config " + file);
+    }
     return NotFound("there is no history of a run in " + directory +
                     "; give the folder of a run, run.directory in its run.toml");
   }

@@ -120,6 +120,12 @@ std::string SchedulerServer::invite() {
   return line;
 }
 
+bool SchedulerServer::finished() {
+  bool finished = false;
+  OnControl([&] { finished = state_->run_state() == RunState::kFinished; });
+  return finished;
+}
+
 void SchedulerServer::OnControl(const std::function<void()>& task) {
   std::promise<void> done;
   control_->Post("server.call", [&] {
@@ -175,8 +181,10 @@ Status SchedulerServer::Replay() {
     events = number;
     const auto timed = DecodeTimedEvent(event);
     const TimePoint at = timed.ok() ? CameAt(*timed, wall_ms, now) : now;
-    Status restored = state_->Restore(event, at).WithContext("event " + std::to_string(number));
-    if (!restored.ok()) return restored;
+    const Status restored = state_->Restore(event, at);
+    // Of what run.toml says, not of an event.
+    if (restored.code() == StatusCode::kFailedPrecondition) return restored;
+    if (!restored.ok()) return restored.WithContext("event " + std::to_string(number));
     if (timed.ok()) {
       door_->Apply(*timed);
       timeline_->Add(*timed);
@@ -256,6 +264,14 @@ Status SchedulerServer::Listen() {
   space_ = std::make_unique<storage::FreeSpace>(control_.get(), store_.get(), config_.directory);
   SHOAL_RETURN_IF_ERROR(OpenTracker());
   FindLost();
+  // Before peers come, whom the history then tells of.
+  net::HttpServerOptions http;
+  http.listen = config_.status_listen;
+  http.allow_remote = config_.status_allow_remote;
+  auto opened = net::NewHttpServer(
+      http, control_.get(), {[this](const net::PageRequest& request) { return Serve(request); }});
+  if (!opened.ok()) return CannotListen("status_listen", opened.status());
+  OnControl([&] { http_ = *std::move(opened); });
   SHOAL_RETURN_IF_ERROR(ListenForPeers());
 
   net::LocalHandlers local;
@@ -267,13 +283,6 @@ Status SchedulerServer::Listen() {
   };
   SHOAL_ASSIGN_OR_RETURN(local_, net::NewLocalServer(config_.directory + "/scheduler.sock",
                                                      control_.get(), std::move(local)));
-  net::HttpServerOptions http;
-  http.listen = config_.status_listen;
-  http.allow_remote = config_.status_allow_remote;
-  auto opened = net::NewHttpServer(
-      http, control_.get(), {[this](const net::PageRequest& request) { return Serve(request); }});
-  if (!opened.ok()) return CannotListen("status_listen", opened.status());
-  OnControl([&] { http_ = *std::move(opened); });
   return Status::Ok();
 }
 

@@ -56,6 +56,9 @@ struct Lead {
   std::function<bool()> holds;  // whether it still leads, by its own clock. Thread: any
 };
 
+// What writes the model of a run.
+std::string ExportCommand(const RunConfig& config);
+
 class SchedulerServer {
  public:
   // Reads model and data, replays the history of the run, listens, and writes the files `invite`,
@@ -75,9 +78,10 @@ class SchedulerServer {
   // Constant. Thread: main.
   std::uint16_t port() const;  // for peers
   const std::string& status_address() const;
-  // The standing one; empty: revoked or turned off. Thread: main.
   // Empty: nobody joins by the standing invite. Thread: main.
   std::string invite();
+  // Whether the run is. Thread: main.
+  bool finished();
   // Thread: main.
   const RunConfig& config() const { return config_; }
   // How much m the run will keep. Thread: main.

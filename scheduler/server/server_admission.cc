@@ -168,7 +168,8 @@ void SchedulerServer::Revoke(const Arguments& arguments,
                              const std::function<void(Result<net::CommandResult>)>& reply) {
   SHOAL_ASSERT_ON(*control_);
   const std::string text = Argument(arguments, "id");
-  const auto found = door_->Read([&](const InviteBook& book) { return book.FindInvite(text); });
+  const auto found = door_->Read(
+      [&](const InviteBook& book) { return book.FindInvite(text, UnixMilliseconds()); });
   if (!found.ok()) return reply(found.status());
   Append(EncodeEvent(InviteRevoked{*found}));
   if (*found == net::InviteKeyOf(secret_)->id()) {

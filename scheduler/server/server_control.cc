@@ -8,6 +8,7 @@
 
 #include "common/file.h"
 #include "common/log.h"
+#include "dataset/tokenizer.h"
 #include "scheduler/door/wall_clock.h"
 #include "scheduler/server/run_export.h"
 #include "scheduler/server/run_report.h"
@@ -28,18 +29,24 @@ Result<net::CommandResult> RunIs(const RunView& view) {
   return net::CommandResult{message, ""};
 }
 
-// A model that was trained on conversations is not one to continue texts.
-std::string TryCommand(const std::string& model, const std::string& exported, bool adapter) {
+// "" where there is no tokenizer for texts. A model that was trained on conversations is not one to
+// continue texts.
+std::string TryHint(const std::string& model, const std::string& exported, bool adapter) {
   const std::string& base = adapter ? model : exported;
+  if (!dataset::HasTokenizer(base)) return "";
   const auto config = ReadFile(base + "/tokenizer_config.json", kTokenizerConfigMax);
   std::error_code error;
   const bool chats = std::filesystem::exists(base + "/chat_template.jinja", error) ||
                      (config.ok() && config->find("\"chat_template\"") != std::string::npos);
-  return std::string(chats ? "shoal chat" : "shoal try") + " --model " + base +
-         (adapter ? " --adapter " + exported : "") + (chats ? "" : " TEXT");
+  return std::string("; try it with: ") + (chats ? "shoal chat" : "shoal try") + " --model " +
+         base + (adapter ? " --adapter " + exported : "") + (chats ? "" : " TEXT");
 }
 
 }  // namespace
+
+std::string ExportCommand(const RunConfig& config) {
+  return "shoal swarm export --dir " + config.directory + " --out ./tuned";
+}
 
 void SchedulerServer::Feed(const Event& event) {
   SHOAL_ASSERT_ON(*control_);
@@ -58,6 +65,8 @@ void SchedulerServer::Feed(const Event& event) {
   const RunView view = state_->View(SystemClock().Now());
   SHOAL_LOG(kInfo, "scheduler", "run.state", {"state", RunStateName(view.state)},
             {"step", view.step}, {"generation", view.generation}, {"reason", view.reason});
+  if (view.state != RunState::kFinished) return;
+  SHOAL_LOG(kInfo, "scheduler", "run.finished", {"next", ExportCommand(config_)});
 }
 
 void SchedulerServer::Admit(net::ConnectionId connection) {
@@ -238,7 +247,12 @@ void SchedulerServer::Command(const std::string& name,
   if (name == "export") return Export(arguments, std::move(reply));
   if (CommandAtDoor(name, arguments, reply)) return;
   if (name == "stop") {
-    reply(net::CommandResult{"the scheduler stops; the run goes on when it is started again", ""});
+    const bool finished = state_->run_state() == RunState::kFinished;
+    reply(net::CommandResult{finished ? "the scheduler stops; the run is finished, and its model "
+                                        "can be exported when it is started again"
+                                      : "the scheduler stops; the run goes on when it is started "
+                                        "again",
+                             ""});
     on_stop_(Status::Ok());
     return;
   }
@@ -254,8 +268,7 @@ void SchedulerServer::Order(AdminCommand::Kind kind,
   const RunView view = state_->View(SystemClock().Now());
   if (view.state == RunState::kFinished) {
     return reply(
-        FailedPrecondition("the run is finished; take the model with: shoal swarm export --dir " +
-                           config_.directory + " --out ./tuned"));
+        FailedPrecondition("the run is finished; take the model with: " + ExportCommand(config_)));
   }
   if (view.state == RunState::kFailed) {
     return reply(FailedPrecondition("the run has failed: " + view.reason));
@@ -309,7 +322,7 @@ Result<net::CommandResult> SchedulerServer::Exported(const ExportRequest& reques
       std::to_string(step) + " to " + request.path +
       (as == "gguf" ? "; run it with: llama-cli -m " + request.path +
                           "/model.gguf, or: ollama create NAME -f " + request.path + "/Modelfile"
-                    : "; try it with: " + TryCommand(config_.model, request.path, as == "adapter"));
+                    : TryHint(config_.model, request.path, as == "adapter"));
   for (const std::string& note : notes) message += "\nnote: " + note;
   return net::CommandResult{message, "{\"step\":" + std::to_string(step) + "}"};
 }

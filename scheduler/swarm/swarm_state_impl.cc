@@ -56,7 +56,10 @@ std::vector<Action> SwarmStateImpl::Handle(const Event& event, TimePoint now) {
   reaction_.Begin(now);
   if (!history_.began()) journal_.Record(RunBegan{config_.run, ConfigHash(config_, initial_)});
   if (!history_.sample_order()) journal_.Record(SampleOrderOf(config_));
-  journal_.StoreStart();
+  // What its own disk lacks is found before anybody can reach the scheduler.
+  const bool of_disk =
+      std::holds_alternative<ArtefactsLost>(event) || std::holds_alternative<ArtefactHere>(event);
+  if (!of_disk) journal_.StoreStart();
   const RunState before = lifecycle_.state();
   std::visit([this](const auto& e) { On(e); }, event);
   for (const PeerId& peer : members_.TakeMoved()) uploads_.OnMoved(peer);

@@ -258,8 +258,10 @@ class SettingsTest(harness.SwarmTest):
         arguments = ("swarm", "init", "--stages", 2, "--dir", self.folder / "run", "--model",
                      harness.model())
         for data, extra, *patterns in (
-                (harness.data(row=256), (), "rows of 256 tokens", "at most 128", "--row 128"),
-                (harness.data(), ("--micro-batches", 1000), "one step takes", "rows")):
+                (harness.data(row=256), (), "rows of 256 tokens", "at most 128",
+                 f"--tokenizer {harness.model()} --text FILE --out FILE --row 128"),
+                (harness.data(), ("--micro-batches", 1000), "one step takes", "rows",
+                 "run.toml, or --micro-batches or --rows of `shoal swarm init`")):
             with self.subTest(data=data):
                 done = refused("shoal", *arguments, "--data", data, *extra)
                 self.assert_refused(done, BAD_CONFIG, *patterns)

@@ -2,6 +2,7 @@
 model to Hugging Face transformers (where that is installed)."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,12 +24,24 @@ class ExportTest(harness.SwarmTest):
             swarm.wait_finished()
             told = run("shoal", "swarm", "export", "--dir", swarm.run_folder, "--out", out).stdout
             self.assertIn(f"try it with: shoal try --model {out} TEXT\n", told)
+            take = f"shoal swarm export --dir {swarm.run_folder} --out ./tuned"
+            log = swarm.scheduler.log.read_text()
+            self.assertRegex(log, f'run.finished.*next="?{take}')
+            self.assertIn("next: on each of 2 machines", log)
             # A second time to the same place: refused, nothing changed.
             before = {p.name: p.read_bytes() for p in out.iterdir()}
             again = run("shoal", "swarm", "export", "--dir", swarm.run_folder, "--out", out,
                         check=False)
             self.assert_refused(again, harness.FAILURE, "exists", str(out))
             self.assertEqual(before, {p.name: p.read_bytes() for p in out.iterdir()})
+            said = run("shoal", "swarm", "stop", "--dir", swarm.run_folder).stdout
+            self.assertRegex(said, "the run is finished")
+            swarm.scheduler.wait(30)
+            swarm.start_scheduler()
+            harness.wait_for(
+                lambda: f"the run is finished; take the model with\n\n  {take}\n"
+                in swarm.scheduler.log.read_text(), 10, "the scheduler says how to take the model")
+            self.assertEqual(swarm.scheduler.log.read_text().count("shoal join"), 1)
             swarm.stop()
         start = harness.model()
         self.assertEqual(json.loads((out / "config.json").read_text())["model_type"], "gpt2")
@@ -39,6 +52,16 @@ class ExportTest(harness.SwarmTest):
                                "--json")["meanLoss"] for path in (start, out)}
         self.assertLess(loss[out], loss[start] - 0.3)
         self.compare_with_transformers(out)
+
+    def test_init_says_that_a_model_has_no_tokenizer(self):
+        bare = self.folder / "bare"
+        shutil.copytree(harness.model(), bare)
+        for name in ("tokenizer.json", "vocab.json", "merges.txt"):
+            (bare / name).unlink()
+        for model, warned in ((bare, True), (harness.model(), False)):
+            done = run("shoal", "swarm", "init", "--model", model, "--data", harness.data(),
+                       "--dir", self.folder / f"run-{warned}")
+            self.assertEqual(done.stderr.count("has no tokenizer: "), int(warned), done.stderr)
 
     def formats(self, folder):
         """The number formats in model.safetensors, and what config.json says."""

@@ -296,6 +296,14 @@ TEST_F(Shoal, CountsOfARunBeginAtOne) {
   }
 }
 
+TEST_F(Shoal, MemoryOfAPeerNeedsItsUnit) {
+  const Outcome run = Start("swarm init --model m --data d --memory 8 --dir " + At("run"));
+  EXPECT_EQ(run.exit, 2);
+  ExpectOneLine(run);
+  EXPECT_THAT(run.error, AllOf(HasSubstr("--memory"), HasSubstr("for example 8GiB")));
+  EXPECT_FALSE(fs::exists(At("run")));
+}
+
 TEST_F(Shoal, JoinRefusesARateBeforeAnythingStarts) {
   const Outcome run = Start("join shoal1_AAAA --upload 20Mbps");
   EXPECT_EQ(run.exit, 2);

@@ -95,6 +95,15 @@ TEST(BytesTest, EveryForm) {
   }
 }
 
+TEST(BytesTest, WithUnitANumberAloneIsRefused) {
+  EXPECT_EQ(*ParseBytesWithUnit("8GiB"), std::uint64_t{8} << 30);
+  EXPECT_EQ(*ParseBytesWithUnit("8B"), 8u);
+  EXPECT_EQ(*ParseBytesWithUnit("0"), 0u);
+  EXPECT_THAT(ParseBytesWithUnit("8").status().message(),
+              HasSubstr("'8' has no unit of a size; write for example 8GiB"));
+  EXPECT_FALSE(ParseBytesWithUnit("big").ok());
+}
+
 TEST(BytesTest, RefusesAndSaysWhatToWrite) {
   for (const char* text : {"", "big", "-1", "1KB", "1kib", "1MiBs", "nan", "GiB"}) {
     EXPECT_THAT(ParseBytes(text).status().message(), HasSubstr("512MiB")) << text;

@@ -129,7 +129,7 @@ TEST_F(StoreTool, AStoreInUseIsNotTouched) {
   const auto store = Open();
   EXPECT_EQ(Run({"stats"}), ExitCode::kFailure);
   EXPECT_EQ(out_, "");
-  EXPECT_THAT(error_, HasSubstr("is in use; stop that peer first"));
+  EXPECT_THAT(error_, HasSubstr("is in use; stop that peer first (`shoal finish`,"));
   EXPECT_EQ(std::count(error_.begin(), error_.end(), '\n'), 1);
 }
 

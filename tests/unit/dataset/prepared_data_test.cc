@@ -167,7 +167,7 @@ TEST_F(PreparedDataTest, DocumentsAreSeparated) {
 TEST_F(PreparedDataTest, ALoneLastTokenMakesNoRow) {
   options_.validation_fraction = 0;
   std::string text;
-  for (int i = 0; i < 33; ++i) text += '\x80';  // a token each
+  for (int i = 0; i < 33; ++i) text += '\x01';  // a token each
   options_.text_files = {Write("a.txt", text)};
   const auto data = PrepareAndOpen();
   ASSERT_NE(data, nullptr);
@@ -231,7 +231,10 @@ TEST_F(PreparedDataTest, FailuresSayWhatToDo) {
   options_.text_files = {folder_ / "absent.txt"};
   ExpectFailure(StatusCode::kNotFound, "absent.txt");
   options_.text_files = {Write("empty.txt", "")};
-  ExpectFailure(StatusCode::kInvalidArgument, "empty");
+  ExpectFailure(StatusCode::kInvalidArgument,
+                "the text is empty: " + options_.text_files[0] + " gives");
+  options_.text_files.push_back(Write("empty2.txt", ""));
+  ExpectFailure(StatusCode::kInvalidArgument, "empty.txt and the files behind it give");
   options_.text_files = {Write("short.txt", "too short")};
   ExpectFailure(StatusCode::kInvalidArgument, "less than one row");
   options_ = fine;
@@ -252,7 +255,7 @@ TEST_F(PreparedDataTest, FailuresSayWhatToDo) {
   ExpectFailure(StatusCode::kInvalidArgument, "threads");
   options_ = fine;
   options_.tokenizer_directory = folder_ / "nowhere";
-  ExpectFailure(StatusCode::kNotFound, "no tokenizer");
+  ExpectFailure(StatusCode::kNotFound, "there is no folder");
   options_ = fine;
   options_.output = "";
   ExpectFailure(StatusCode::kInvalidArgument, "--out");

@@ -210,6 +210,24 @@ TEST_F(TextReaderTest, AByteOrderMarkIsNoText) {
               ElementsAre("[Enter \xef\xbb\xbf Hamlet]"));
 }
 
+TEST_F(TextReaderTest, TextThatIsNotUtf8IsRefusedWithItsLine) {
+  for (const char* name : {"latin.txt", "latin"}) {
+    const auto reader = TextReader::Open(Write(name, "One\ntwo\ncaf\xe9 three\n"), *tokenizer_);
+    ASSERT_FALSE(reader.ok());
+    EXPECT_EQ(reader.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(reader.status().message(),
+                ::testing::StartsWith(folder_ / name + ", line 3: not UTF-8 (byte 0xe9); "));
+    EXPECT_THAT(reader.status().message(), HasSubstr("iconv -f LATIN1 -t UTF-8 " + folder_ / name));
+  }
+  // A character that is cut off.
+  EXPECT_FALSE(TextReader::Open(Write("a.txt", "caf\xc3"), *tokenizer_).ok());
+  EXPECT_THAT(Documents("a.txt", "caf\xc3\xa9 \xf0\x9f\x98\x80"),
+              ElementsAre("caf\xc3\xa9 \xf0\x9f\x98\x80"));
+  const auto table =
+      OpenTextFile(Write("a.csv", "text,label\ngood,1\ncaf\xe9,0\n"), ReadTables::kYes);
+  EXPECT_THAT(table.status().message(), HasSubstr("a.csv, line 3: not UTF-8"));
+}
+
 TEST_F(TextReaderTest, WhatIsNoTextIsRefusedWithTheNextStep) {
   const struct {
     const char* name;

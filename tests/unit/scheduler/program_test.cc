@@ -72,6 +72,11 @@ TEST_F(ProgramTest, AFolderWithoutHistoryHasNoReport) {
     ExpectOneLine();
     EXPECT_THAT(output_, HasSubstr("no history of a run in " + folder_ + "/none"));
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/none")) << "nothing is made";
+    Config("");
+    EXPECT_EQ(Run(std::string(flag) + " --dir " + folder_), 1);
+    ExpectOneLine();
+    EXPECT_THAT(output_, HasSubstr("has not begun; start it with: shoal-scheduler --config " +
+                                   folder_ + "/run.toml"));
   }
 }
 

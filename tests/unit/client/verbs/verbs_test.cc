@@ -108,12 +108,38 @@ TEST_F(Shoal, WhatCannotBeWrittenIsAFailureOfEachProgram) {
   }
 }
 
+TEST_F(Shoal, HelpSaysWhatHoldsWhereAnOptionIsNotGiven) {
+  const std::string init = Start("swarm init --help").out;
+  const auto defaults = RunAndCapture(
+      {std::string(std::getenv("SHOAL_BIN")) + "/shoal-scheduler", "--print-config"}, 1 << 20);
+  ASSERT_TRUE(defaults.ok());
+  const std::pair<const char*, const char*> keys[] = {
+      {"--stages", "stages"},         {"--pipelines", "pipelines"},
+      {"--steps", "steps"},           {"--micro-batches", "micro_batches"},
+      {"--rows", "micro_batch_rows"}, {"--rank", "rank"}};
+  for (const auto& [flag, key] : keys) {
+    const std::string line = std::string("\n") + key + " = ";
+    const std::size_t at = defaults->output.find(line);
+    ASSERT_NE(at, std::string::npos) << key;
+    const std::size_t from = at + line.size();
+    const std::string value =
+        defaults->output.substr(from, defaults->output.find('\n', from) - from);
+    EXPECT_THAT(init,
+                testing::ContainsRegex(std::string(flag) + " UINT:[^\n]*=" + value + "[ \n]"));
+  }
+  EXPECT_THAT(Start("prepare --help").out, testing::ContainsRegex("--row UINT:[^\n]*=128"));
+  EXPECT_THAT(Start("top --help").out, testing::ContainsRegex("--interval [^\n]*=1"));
+  EXPECT_THAT(Start("logs --help").out, testing::ContainsRegex("--lines [^\n]*=50"));
+  EXPECT_THAT(Start("man swarm init").out, HasSubstr("Samples per micro\\-batch; if not given: 2"));
+}
+
 TEST_F(Shoal, JoinSaysWhatANumberLacks) {
   const std::pair<const char*, const char*> wrong[] = {
       {"--upload 20", "20mbit"},
       {"--listen 8782",
        "'8782' has no host, and must be host:port; write for example 0.0.0.0:8782"},
-      {"--listen attic", "'attic' has no port"},
+      {"--listen attic",
+       "'attic' has no port, and must be host:port; write for example attic:9000"},
       {"--status-listen 8790", "has no host"}};
   for (const auto& [arguments, said] : wrong) {
     const Outcome run = Start(std::string("join shoal1_AAAA ") + arguments);

@@ -189,7 +189,7 @@ TEST_F(PrepareSamplesTest, WhatDoesNotFitIsCutOrLeftOut) {
 
 TEST_F(PrepareSamplesTest, DocumentsArePacked) {
   options_.text_files = {Write("a.jsonl", "{\"text\": \"One fish\"}\n{\"text\": \"Two fish\"}\n"),
-                         Write("b.txt", std::string(30, '\x80'))};  // a token each
+                         Write("b.txt", std::string(30, '\x01'))};  // a token each
   options_.pack = true;
   options_.row_tokens = 16;
   const PrepareReport report = Prepare();

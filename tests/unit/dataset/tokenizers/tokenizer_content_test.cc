@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/file.h"
+#include "dataset/tokenizer.h"
 #include "tests/support/temporary_folder.h"
 
 namespace shoal::dataset {
@@ -123,6 +124,10 @@ TEST(TokenizerContent, RulesThatLlamaCppLacksAreNamed) {
   EXPECT_THAT(ErrorOf(file), HasSubstr("ignore_merges"));
   const test_support::TemporaryFolder empty;
   EXPECT_THAT(LoadTokenizerContent(empty.path()).status().message(), HasSubstr("no tokenizer in"));
+  EXPECT_THAT(LoadTokenizerContent(empty / "none").status().message(),
+              HasSubstr("there is no folder '" + empty / "none" + "'"));
+  EXPECT_FALSE(HasTokenizer(empty.path()) || HasTokenizer(empty / "none"));
+  for (const char* name : {"qwen", "llama2"}) EXPECT_TRUE(HasTokenizer(Folder(name))) << name;
 }
 
 // Null is as good as nothing to the parser of tokenizer.json.

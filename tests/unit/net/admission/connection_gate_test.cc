@@ -3,6 +3,7 @@
 #include "net/admission/connection_gate.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -63,6 +64,16 @@ TEST(ConnectionGate, GrpcGetsNoSocketThatBlocksFromAPunch) {
     EXPECT_GT(FlagOf(pair.called, TCP_USER_TIMEOUT), 0);
     gate->Close();
   }
+}
+
+TEST(ConnectionGate, SaysWhyItCannotListenAndWhatToDo) {
+  const std::string foreign = ConnectionGate::Listen("192.0.2.1:1234", {}).status().message();
+  EXPECT_THAT(foreign, testing::HasSubstr("is not of this machine; choose another host:port"));
+  EXPECT_THAT(foreign, testing::Not(testing::HasSubstr("holds it")));
+  const auto gate = ConnectionGate::Listen("127.0.0.1:0", {}).value();
+  const std::string taken = "127.0.0.1:" + std::to_string(gate->port());
+  EXPECT_THAT(ConnectionGate::Listen(taken, {}).status().message(),
+              testing::HasSubstr("in use; choose another host:port, or stop the program"));
 }
 
 }  // namespace

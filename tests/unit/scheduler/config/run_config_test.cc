@@ -197,6 +197,11 @@ TEST(SpotCheckConfigTest, CheckersNeedTheSameWholeWeightsAndNoMask) {
   }
 }
 
+TEST_F(RunConfigTest, ATextWithoutQuotesIsNamedSo) {
+  ExpectError("[optimizer]\nlearning_rate = fast\n", {"run.toml:2: ", "text", "needs quotes"});
+  ExpectError("[network]\npeer_timeout = 10s\n", {"run.toml:2: ", "needs quotes"});
+}
+
 TEST_F(RunConfigTest, MissingFileIsNamed) {
   const auto config = ReadRunConfig(folder_ + "/none.toml");
   ASSERT_FALSE(config.ok());

@@ -135,15 +135,21 @@ TEST(InviteBook, PeopleNameWhatTheyMean) {
   const InviteId one = book.Make(0xab, 1);
   book.Make(0xcd, 1);
   book.Apply(InviteMade{KeyNumber(0xab, 1), "", 1, 0}, kNow);
-  EXPECT_EQ(*book.FindInvite("cd00"), KeyNumber(0xcd).id());
-  EXPECT_EQ(*book.FindInvite(one.ToHex()), one);
-  EXPECT_THAT(book.FindInvite("ab00").status().message(), HasSubstr("more than one"));
-  EXPECT_THAT(book.FindInvite("cd").status().message(), HasSubstr("no invite"));
+  EXPECT_EQ(*book.FindInvite("cd00", kNow), KeyNumber(0xcd).id());
+  EXPECT_EQ(*book.FindInvite(one.ToHex(), kNow), one);
+  EXPECT_THAT(book.FindInvite("ab00", kNow).status().message(), HasSubstr("more than one"));
+  EXPECT_THAT(book.FindInvite("cd", kNow).status().message(), HasSubstr("no invite"));
   book.Apply(InviteMade{KeyNumber(0xef), "Bob", 1, 0}, kNow);
-  EXPECT_EQ(*book.FindInvite("Bob"), KeyNumber(0xef).id());
-  EXPECT_THAT(book.FindInvite("").status().message(), HasSubstr("no invite"));
+  EXPECT_EQ(*book.FindInvite("Bob", kNow), KeyNumber(0xef).id());
+  EXPECT_THAT(book.FindInvite("", kNow).status().message(), HasSubstr("no invite"));
   book.Apply(InviteMade{KeyNumber(0x12), "Bob", 1, 0}, kNow);
-  EXPECT_THAT(book.FindInvite("Bob").status().message(), HasSubstr("more than one"));
+  EXPECT_THAT(book.FindInvite("Bob", kNow).status().message(), HasSubstr("more than one"));
+  // Of those that a name stands for, the one that is open.
+  book.Apply(InviteMade{KeyNumber(0x34), "Ana", 1, kNow + 5}, kNow);
+  book.Apply(InviteMade{KeyNumber(0x56), "Ana", 1, kNow + 9}, kNow);
+  EXPECT_THAT(book.FindInvite("Ana", kNow).status().message(), HasSubstr("more than one"));
+  EXPECT_EQ(*book.FindInvite("Ana", kNow + 5), KeyNumber(0x56).id());
+  EXPECT_THAT(book.FindInvite("Ana", kNow + 9).status().message(), HasSubstr("more than one"));
   book.Join(1, one);
   book.Join(2, one);
   EXPECT_EQ(*book.FindMember("peer2"), PeerNumber(2));

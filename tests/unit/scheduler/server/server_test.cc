@@ -37,6 +37,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 namespace fs = std::filesystem;
 
 std::string HttpGet(const std::string& address, const std::string& path) {
@@ -137,6 +138,7 @@ TEST_F(ServerTest, CommandsAndExport) {
   EXPECT_TRUE(fs::exists(out + "/MODEL_CARD.md"));
   EXPECT_TRUE(model::OpenModel(out).ok());
   EXPECT_FALSE(Command("export", {{"path", out}}).ok()) << "nothing may be written over";
+  EXPECT_THAT(exported->message, HasSubstr("; try it with: shoal try --model " + out));
   const std::string file = folder_ + "/file";
   ASSERT_TRUE(Command("export", {{"path", file}, {"as", "gguf"}, {"type", "q8_0"}}).ok());
   EXPECT_TRUE(fs::exists(file + "/model.gguf"));
@@ -154,10 +156,63 @@ TEST_F(ServerTest, CommandsAndExport) {
               HasSubstr("directory, merged, adapter, gguf"));
   EXPECT_FALSE(Command("export", {{"path", none}, {"as", "gguf"}, {"dtype", "bf16"}}).ok());
   EXPECT_FALSE(fs::exists(none));
-  EXPECT_TRUE(Command("stop").ok());
+  EXPECT_THAT(Command("stop")->message, HasSubstr("the run goes on when it is started again"));
   for (int i = 0; i < 1000 && !stopped_; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_TRUE(stopped_);
+}
+
+TEST_F(ServerTest, AnExportWithoutTokenizerIsNotToBeTriedWithText) {
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) {
+    fs::remove(config_.model + "/" + name);
+  }
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  const auto exported = Command("export", {{"path", folder_ + "/out"}});
+  ASSERT_TRUE(exported.ok()) << exported.status().ToString();
+  EXPECT_THAT(exported->message, Not(HasSubstr("try it with")));
+}
+
+TEST_F(ServerTest, AFinishedRunDoesNotGoOn) {
+  EXPECT_FALSE(Open()->finished());
+  {
+    const auto log = storage::OpenRocksEventLog(config_.directory + "/events").value();
+    ASSERT_TRUE(log->Append(EncodeEvent(RunFinished{config_.steps})).ok());
+  }
+  const auto server = Open();
+  ASSERT_NE(server, nullptr);
+  EXPECT_TRUE(server->finished());
+  EXPECT_THAT(Command("start").status().message(), HasSubstr(ExportCommand(config_)));
+  EXPECT_THAT(Command("stop")->message,
+              AllOf(HasSubstr("the run is finished"), Not(HasSubstr("goes on"))));
+}
+
+TEST_F(ServerTest, AStartThatCannotListenIsNoEvent) {
+  { ASSERT_NE(Open(), nullptr); }
+  const auto starts = [this] {
+    const auto events = ReadEvents(config_.directory);
+    EXPECT_TRUE(events.ok()) << events.status().ToString();
+    return events.ok() ? std::ranges::count_if(
+                             *events,
+                             [](const TimedEvent& timed) {
+                               return std::holds_alternative<SchedulerStarted>(timed.event);
+                             })
+                       : -1;
+  };
+  RunConfig other = config_;
+  other.directory = folder_ + "/other";
+  const auto holder = SchedulerServer::Open(other, [](const Status&) {});
+  ASSERT_TRUE(holder.ok()) << holder.status().ToString();
+  const RunConfig good = config_;
+  config_.listen = "127.0.0.1:" + std::to_string((*holder)->port());
+  EXPECT_THAT(OpenError(), HasSubstr("in use"));
+  config_ = good;
+  config_.status_listen = (*holder)->status_address();
+  EXPECT_THAT(OpenError(), HasSubstr("in use"));
+  EXPECT_EQ(starts(), 0);
+  config_ = good;
+  { ASSERT_NE(Open(), nullptr); }
+  EXPECT_EQ(starts(), 1);
 }
 
 TEST_F(ServerTest, RunAndInviteSurviveARestart) {
@@ -177,7 +232,8 @@ TEST_F(ServerTest, RunAndInviteSurviveARestart) {
     EXPECT_EQ(net::ParseInvite(server->invite())->secret, secret);
   }
   config_.seed = 5;
-  EXPECT_THAT(OpenError(), HasSubstr("seed"));
+  EXPECT_THAT(OpenError(),
+              testing::StartsWith("model, data, seed, stages, cuts or micro-batches differ"));
 }
 
 TEST_F(ServerTest, ItsLogSaysWhenItStartedAndHowSamplesAreDealtOut) {
