@@ -14,7 +14,9 @@
 
 #include "common/command_line/usage_error.h"
 #include "common/log.h"
+#include "daemon/artefacts/disk_quota.h"
 #include "daemon/config.h"
+#include "daemon/terms/usage_ledger.h"
 #include "storage/checkpoints/checkpoint_store.h"
 #include "storage/delta/delta_store.h"
 
@@ -212,6 +214,20 @@ ExitCode RunStoreTool(int argc, const char* const* argv) {
   }
   std::cout << json->dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   return json->value("damaged", 0u) > 0 ? ExitCode::kFailure : ExitCode::kOk;
+}
+
+ExitCode PrintUsage(const std::string& directory) {
+  const Result<UsageLedger> ledger = ReadUsageLedger(directory + "/usage.json");
+  if (!ledger.ok()) {
+    std::cerr << "shoald: " << ledger.status().message() << "\n";
+    return ExitCodeFor(ledger.status());
+  }
+  std::uint64_t bytes = 0;
+  for (const char* name : {"/deltas", "/content", "/checkpoints"}) {
+    bytes += BytesBelow(directory + name);
+  }
+  std::cout << StatsJson(*ledger, bytes) << "\n";
+  return ExitCode::kOk;
 }
 
 }  // namespace shoal::daemon

@@ -4,6 +4,8 @@
 #ifndef SHOAL_DAEMON_STORE_TOOL_H_
 #define SHOAL_DAEMON_STORE_TOOL_H_
 
+#include <string>
+
 #include "common/exit_code.h"
 
 namespace shoal::daemon {
@@ -11,6 +13,9 @@ namespace shoal::daemon {
 // `argv` without the program's name and "store". One JSON object on standard output, progress and
 // errors on standard error.
 ExitCode RunStoreTool(int argc, const char* const* argv);
+
+// `shoald --print-usage`: what `shoal stats` shows of a peer that does not run.
+ExitCode PrintUsage(const std::string& directory);
 
 }  // namespace shoal::daemon
 

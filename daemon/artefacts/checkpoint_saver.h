@@ -56,17 +56,26 @@ class CheckpointSaver {
   };
   void Save(Order order);
   // Nothing is told or linked any more: executors are about to end.
-  void Close() { closed_ = true; }
+  void Close() {
+    SHOAL_ASSERT_ON(*parts_.control);
+    closed_ = true;
+  }
   // Tells that there is nothing to be saved.
   void Fail(const Order& order, const Status& status);
   // What went well of this run is told again to a scheduler that may not have heard it; it leaves
   // out what it knows, or does not need.
   void TellAgain(RunId run);
   // The run goes back to a checkpoint: nobody asks for what was saved after it.
-  void Forget() { told_.clear(); }
+  void Forget() {
+    SHOAL_ASSERT_ON(*parts_.control);
+    told_.clear();
+  }
 
   // Of the newest checkpoint.
-  const std::vector<storage::ContentHash>& blobs() const { return newest_; }
+  const std::vector<storage::ContentHash>& blobs() const {
+    SHOAL_ASSERT_ON(*parts_.control);
+    return newest_;
+  }
 
  private:
   struct Saved {

@@ -13,33 +13,16 @@
 #include "common/process/waiting_threads.h"
 #include "common/trace.h"
 #include "daemon/args.h"
-#include "daemon/artefacts/disk_quota.h"
 #include "daemon/churn/churn_tool.h"
 #include "daemon/devices_json.h"
 #include "daemon/peer_daemon.h"
 #include "daemon/store_tool.h"
-#include "daemon/terms/usage_ledger.h"
 #include "daemon/tools/simulate_tool.h"
 
 namespace shoal::daemon {
 namespace {
 
 constexpr std::size_t kTraceEventsMax = 1'000'000;
-
-// What `shoal stats` shows while no shoald runs.
-ExitCode PrintUsage(const std::string& directory) {
-  const Result<UsageLedger> ledger = ReadUsageLedger(directory + "/usage.json");
-  if (!ledger.ok()) {
-    std::cerr << "shoald: " << ledger.status().message() << "\n";
-    return ExitCodeFor(ledger.status());
-  }
-  std::uint64_t bytes = 0;
-  for (const char* name : {"/deltas", "/content", "/checkpoints"}) {
-    bytes += BytesBelow(directory + name);
-  }
-  std::cout << StatsJson(*ledger, bytes) << "\n";
-  return ExitCode::kOk;
-}
 
 ExitCode RunDaemon(const DaemonConfig& config, NewStage new_stage) {
   StopSignal stop;

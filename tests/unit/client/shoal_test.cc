@@ -316,9 +316,11 @@ TEST_F(Shoal, ExportSendsAnAbsolutePath) {
   const auto executor = NewThreadExecutor("run");
   net::LocalHandlers handlers;
   std::string path;
-  handlers.on_command = [&path](const std::string&, const std::map<std::string, std::string>& given,
-                                const std::function<void(Result<net::CommandResult>)>& reply) {
+  bool writes = true;
+  handlers.on_command = [&](const std::string&, const std::map<std::string, std::string>& given,
+                            const std::function<void(Result<net::CommandResult>)>& reply) {
     path = given.at("path");
+    if (writes) fs::create_directories(path);
     reply(net::CommandResult{"exported", ""});
   };
   std::unique_ptr<net::LocalServer> server;
@@ -334,6 +336,12 @@ TEST_F(Shoal, ExportSendsAnAbsolutePath) {
       EXPECT_EQ(path, fs::canonical(folder_).string() + "/tuned") << out;
     });
   }
+  // A service has a /tmp of its own, and a container has all folders of its own.
+  writes = false;
+  const Outcome elsewhere = Start("swarm export --dir " + At("run") + " --out " + At("no"));
+  EXPECT_EQ(elsewhere.exit, 1);
+  EXPECT_THAT(elsewhere.error,
+              AllOf(HasSubstr("is here"), HasSubstr("give one below " + At("run"))));
   test_support::RunOn(executor.get(), [&] { server.reset(); });
 }
 

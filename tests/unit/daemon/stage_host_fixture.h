@@ -36,12 +36,7 @@ class StageHostTest : public testing::Test {
     deltas_ = storage::OpenRocksDeltaStore({.path = At("deltas")}).value();
     resources_.content = content_.get();
     resources_.delta_store = deltas_.get();
-    saver_ = std::make_unique<CheckpointSaver>(
-        CheckpointSaver::Parts{control_.get(), compute_.get(), store_.get(), content_.get(),
-                               deltas_.get(), checkpoints_.get()},
-        [this](PeerMessage message) { owner_.Tell(std::move(message)); },
-        [this] { return host_ ? host_->blobs() : std::vector<storage::ContentHash>(); });
-    resources_.saver = saver_.get();
+    resources_.saver = (saver_ = MakeSaver(resources_, checkpoints_.get(), &owner_, &host_)).get();
     config_.device = "cpu";
     config_.threads = 1;
     resources_.config = &config_;
@@ -60,9 +55,7 @@ class StageHostTest : public testing::Test {
       host_.reset();
       hub_.reset();
     });
-    compute_.reset();
-    codec_.reset();
-    store_.reset();
+    for (auto* const executor : {&compute_, &codec_, &store_}) executor->reset();
   }
 
   std::string At(const std::string& name) const { return folder_.path() + "/" + name; }

@@ -4,6 +4,7 @@
 #define SHOAL_TESTS_UNIT_DAEMON_STAGE_HOST_OWNER_H_
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,18 @@ struct FakeOwner final : StageHost::Owner {
   std::vector<std::pair<PeerState, std::string>> states;
   std::vector<std::string> hangs;
 };
+
+// Of the host of the moment. `resources` has its executors and stores by now.
+inline std::unique_ptr<CheckpointSaver> MakeSaver(const StageResources& resources,
+                                                  storage::CheckpointStore* checkpoints,
+                                                  FakeOwner* owner,
+                                                  const std::unique_ptr<StageHost>* host) {
+  return std::make_unique<CheckpointSaver>(
+      CheckpointSaver::Parts{resources.control, resources.compute, resources.store,
+                             resources.content, resources.delta_store, checkpoints},
+      [owner](PeerMessage message) { owner->Tell(std::move(message)); },
+      [host] { return *host ? (*host)->blobs() : std::vector<storage::ContentHash>(); });
+}
 
 }  // namespace shoal::daemon
 

@@ -30,7 +30,7 @@ TEST(Orders, ThatNameAFolderOrAreNoneStay) {
 }
 
 TEST(Orders, OfAPeerNameItsFolderUnlessItIsTheUsualOne) {
-  ASSERT_EQ(::setenv("SHOAL_DIR", "/home/ana/shoal", 1), 0);
+  ASSERT_EQ(::setenv("SHOAL_DIR", "/srv/shoal", 1), 0);
   const std::string text = "paused; `shoal resume` ends the pause; `shoal join INVITE --no-start`";
   EXPECT_EQ(PeerOrders(text, DefaultDirectory()), text);
   EXPECT_EQ(PeerOrders(text, "/p1"),

@@ -145,11 +145,11 @@ TEST(InviteBook, PeopleNameWhatTheyMean) {
   book.Apply(InviteMade{KeyNumber(0x12), "Bob", 1, 0}, kNow);
   EXPECT_THAT(book.FindInvite("Bob", kNow).status().message(), HasSubstr("more than one"));
   // Of those that a name stands for, the one that is open.
-  book.Apply(InviteMade{KeyNumber(0x34), "Ana", 1, kNow + 5}, kNow);
-  book.Apply(InviteMade{KeyNumber(0x56), "Ana", 1, kNow + 9}, kNow);
-  EXPECT_THAT(book.FindInvite("Ana", kNow).status().message(), HasSubstr("more than one"));
-  EXPECT_EQ(*book.FindInvite("Ana", kNow + 5), KeyNumber(0x56).id());
-  EXPECT_THAT(book.FindInvite("Ana", kNow + 9).status().message(), HasSubstr("more than one"));
+  book.Apply(InviteMade{KeyNumber(0x34), "Eve", 1, kNow + 5}, kNow);
+  book.Apply(InviteMade{KeyNumber(0x56), "Eve", 1, kNow + 9}, kNow);
+  EXPECT_THAT(book.FindInvite("Eve", kNow).status().message(), HasSubstr("more than one"));
+  EXPECT_EQ(*book.FindInvite("Eve", kNow + 5), KeyNumber(0x56).id());
+  EXPECT_THAT(book.FindInvite("Eve", kNow + 9).status().message(), HasSubstr("more than one"));
   book.Join(1, one);
   book.Join(2, one);
   EXPECT_EQ(*book.FindMember("peer2"), PeerNumber(2));
