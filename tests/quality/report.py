@@ -324,7 +324,8 @@ def write_docs(folder, results, found, machine):
             "row", "train", "held out", "bits, run", "last")
         base = [line for line in lines if line[0] == "fp32"]
         for line in base:
-            out += [f"fp32: train {line[1]}, held out {line[3]}.", ""]
+            train, held_out = (line[i].replace(" / ", "/") for i in (1, 3))
+            out += [f"fp32: train {train}, held out {held_out}.", ""]
         out += _boundaries(results, setup)
         shown = [_short(line, bits) for line in lines if line[0] != "fp32"]
         out += [*_markdown(words, shown), ""] if shown else []
