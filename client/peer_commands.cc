@@ -50,9 +50,15 @@ ExitCode NotRunning(const Target& target, const Status& status) {
   if (status.code() != StatusCode::kUnavailable) {
     return FailOf(target, ExitCodeFor(status), status.message());
   }
+  // One that has joined knows its run.
+  const Result<std::string> kept = ReadFile(target.directory + "/overlay.json", kInviteBytesMax);
+  const auto overlay = ParseJson<nlohmann::json>(kept.ok() ? *kept : "");
+  const bool member = overlay.is_object() && overlay.contains("invite");
   return FailOf(target, ExitCode::kDaemonNotRunning,
                 "no shoald runs in " + target.directory +
-                    "; start one with `shoal join INVITE` or `shoald --config shoald.toml`");
+                    (member ? "; start it again with `shoald --dir " + target.directory + "`"
+                            : "; start one with `shoal join INVITE` or `shoald --config "
+                              "shoald.toml`"));
 }
 
 Result<std::string> StateOf(const Target& target) {

@@ -41,6 +41,8 @@ inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members witho
 // For peers to come back with what they hold: where a stage has no other member, and after a
 // restart of the scheduler, from the first that is back.
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
+// And longer where the organiser is to make space on a disk, and resume.
+inline constexpr Duration kHeldWait = std::chrono::minutes(9);
 // To save a stage to the disk of who holds it, once nothing orders it to.
 inline constexpr Duration kSaveLimit = std::chrono::minutes(1);
 // For more peers to come before a run whose steps nobody holds goes on with fewer pipelines.

@@ -124,6 +124,7 @@ void CheckpointRounds::AwaitOnly(const std::set<PeerId>& peers) {
 
 void CheckpointRounds::AwaitUntil(TimePoint until) {
   for (auto& [step, round] : rounds_) {
+    round.compared = false;
     for (Group& group : round.groups) {
       for (auto& [peer, holder] : group.holders) {
         if (holder.awaited && !holder.until) holder.until = until;
@@ -143,7 +144,10 @@ bool CheckpointRounds::Distrust(const std::set<PeerId>& peers) {
   });
   for (auto& [step, round] : rounds_) {
     for (const PeerId& peer : peers) {
-      if (Group* group = nullptr; round.Find(peer, &group) != nullptr) AddFailed(step, peer);
+      Group* group = nullptr;
+      if (round.Find(peer, &group) == nullptr) continue;
+      AddFailed(step, peer);
+      group->holders.erase(peer);  // nor is what it tells later
     }
   }
   KeepHere();
@@ -208,13 +212,15 @@ bool CheckpointRounds::AddOffered(const PeerId& peer, std::uint64_t request) {
   return failed;
 }
 
-bool CheckpointRounds::Postpone(const PeerId& peer, std::uint64_t request) {
+bool CheckpointRounds::Postpone(const PeerId& peer, std::uint64_t request,
+                                const std::set<std::string>& excused) {
   const auto told = told_.find(peer);
   if (told == told_.end() || told->second.number != request) return false;
-  const bool all = std::ranges::all_of(
-      told->second.hashes, [this](const std::string& hash) { return here_.contains(hash); });
-  if (!all) told_.erase(told);
-  return !all;
+  const bool any = std::ranges::any_of(told->second.hashes, [&](const std::string& hash) {
+    return !here_.contains(hash) && excused.contains(hash);
+  });
+  if (any) told_.erase(told);
+  return any;
 }
 
 void CheckpointRounds::Moved(const PeerId& peer, Move how, TimePoint now) {
@@ -294,9 +300,14 @@ std::optional<CheckpointRounds::Expected> CheckpointRounds::ExpectedAfter(std::u
              !HoldersOf(round, name, line).here.empty();
     });
     if (!expected) continue;
-    double most = 0;
-    for (const auto& [peer, seconds] : LoadOf(line)) most = std::max(most, seconds);
-    return Expected{found->first, most};
+    Expected newest{found->first, 0, true};
+    for (const auto& [peer, seconds] : LoadOf(line)) {
+      newest.seconds = std::max(newest.seconds, seconds);
+    }
+    for (const auto& [name, part] : round.parts) {
+      newest.dealt = newest.dealt && part.owner.has_value();
+    }
+    return newest;
   }
   return std::nullopt;
 }
@@ -328,7 +339,7 @@ CheckpointRounds::Trouble CheckpointRounds::DealGroup(Round* round, std::uint32_
     Holders holders = HoldersOf(*round, name, line);
     if (holders.here.empty()) {
       if (!MayComeBack(*round, name)) trouble.lost = name;
-    } else if (part.stages.size() > 1 && holders.tie) {
+    } else if (holders.tie && (part.stages.size() > 1 || !round->compared)) {
       trouble.differs = name;
     } else if (!part.owner || !holders.here.contains(*part.owner)) {
       open.push_back({name, std::move(holders.here)});

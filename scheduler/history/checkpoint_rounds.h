@@ -72,7 +72,8 @@ class CheckpointRounds {
   void AddFailed(std::uint64_t step, const PeerId& peer);
   // Nobody else is waited for any more who has not saved.
   void AwaitOnly(const std::set<PeerId>& peers);
-  // Nor after that is anybody: the generation of the rounds has ended.
+  // Nor after that is anybody: the generation of the rounds has ended. From then on nobody else
+  // compares what members of a stage have.
   void AwaitUntil(TimePoint until);
   // These peers hold wrong weights: what they saved is not used. Rounds that have files of theirs
   // by now end; true: there were some.
@@ -84,14 +85,14 @@ class CheckpointRounds {
   // The peer has uploaded all that it could of a request. True: that was not all of it. Others take
   // over what they can, and nothing more is taken from it of those rounds.
   bool AddOffered(const PeerId& peer, std::uint64_t request);
-  // The same, but for no fault of the peer: it is asked for the rest again, when AskAgain is
-  // called. False: that was all, or the request is an old one.
-  bool Postpone(const PeerId& peer, std::uint64_t request);
+  // The same, but some of the rest is missing for no fault of the peer's: it is asked again, when
+  // AskAgain is called. False: none of `excused` is missing, or the request is an old one.
+  bool Postpone(const PeerId& peer, std::uint64_t request, const std::set<std::string>& excused);
   void AskAgain() { changed_ = changed_ || pending(); }
   enum class Move : std::uint8_t {
     kGone,       // it may come back with what it saved, or saves: for kReturnGrace it is waited for
     kReturned,   // from a gap in its connection; what it has not told of yet it tells soon
-    kRestarted,  // what it has not told of it does not save any more
+    kRestarted,  // it holds no stage: what it has not told of it is not waited for
   };
   // A peer that has come is asked anew.
   void Moved(const PeerId& peer, Move how, TimePoint now);
@@ -105,6 +106,7 @@ class CheckpointRounds {
   struct Expected {
     std::uint64_t step = 0;
     double seconds = 0;
+    bool dealt = false;  // all of them are shared out; else more may come to that
   };
   // The newest of more than `step` applied steps that may become whole: each part is here, lies
   // with somebody who is here or may come back, or is still waited for.
@@ -115,7 +117,7 @@ class CheckpointRounds {
     std::uint64_t step = 0;
     std::uint32_t stage = 0;
   };
-  // A round in which stages have different weights of a part of theirs, and none has a majority.
+  // A round in which those who have a part have different weights of it, and none has a majority.
   struct Differs {
     std::uint64_t step = 0;
     std::string part;
@@ -165,6 +167,7 @@ class CheckpointRounds {
   };
   struct Round {
     std::uint64_t generation = 0;
+    bool compared = true;       // members' weights are, as long as their generation lasts
     std::vector<Group> groups;  // by stage
     std::map<std::string, Part> parts;
     Holder* Find(const PeerId& peer, Group** group);

@@ -28,6 +28,8 @@
 #include "compression/api/codec_advice.h"
 #include "dataset/prepared_data.h"
 #include "dataset/tokenizer.h"
+#include "net/base/host_port.h"
+#include "net/identity/identity.h"
 #include "replica/methods/replica_advice.h"
 #include "scheduler/config/run_config_keys.h"
 #include "scheduler/door/wall_clock.h"
@@ -234,6 +236,16 @@ void Advise(const RunConfig& config) {
   }
 }
 
+bool NamesOnlyThisMachine(const std::string& line) {
+  const Result<net::Invite> invite = net::ParseInvite(line);
+  if (!invite.ok()) return false;
+  return std::ranges::all_of(invite->addresses, [](const std::string& address) {
+    const auto parsed = net::ParseHostPort(address);
+    return parsed.ok() && (parsed->host.starts_with("127.") || parsed->host == "::1" ||
+                           parsed->host == "localhost");
+  });
+}
+
 void Greet(SchedulerServer& server) {
   const RunConfig& config = server.config();
   const std::uint64_t needed = std::uint64_t{config.stages} * config.pipelines;
@@ -261,6 +273,11 @@ void Greet(SchedulerServer& server) {
   std::cout << "next: on each of " << needed << (needed == 1 ? " machine" : " machines")
             << ", type\n\n  shoal join " << server.invite() << "\n"
             << std::endl;
+  if (NamesOnlyThisMachine(server.invite())) {
+    std::cout << "note: that invite leads to this machine from itself alone; for others name its "
+                 "address as [network] advertise in run.toml, and let listen be 0.0.0.0\n"
+              << std::endl;
+  }
 }
 
 std::string Variable(const char* name) {

@@ -123,9 +123,9 @@ Result<std::string> RunStore::Read(const std::string& hash, std::uint64_t offset
 }
 
 // Bytes that are not those of the hash are a fault of who sent them.
-Status RunStore::Kept(Status status) const {
+Status RunStore::Kept(const storage::ContentHash& hash, Status status) const {
   const bool disk = !status.ok() && status.code() != StatusCode::kDataLoss;
-  if (disk && repair_.on_not_kept) repair_.on_not_kept(status);
+  if (disk && repair_.on_not_kept) repair_.on_not_kept(RawBytes(hash), status);
   return status;
 }
 
@@ -152,7 +152,7 @@ Result<std::uint64_t> RunStore::UploadOffset(const std::string& hash, std::uint6
     // All came before the scheduler ended, and nobody has looked at it; a wrong one goes.
     const Status finished = content_->FinishPartial(parsed, size);
     if (finished.code() == StatusCode::kDataLoss) return 0;
-    SHOAL_RETURN_IF_ERROR(Kept(finished));
+    SHOAL_RETURN_IF_ERROR(Kept(parsed, finished));
     bytes_ = bytes_ + size;
   }
   Here(parsed);
@@ -175,9 +175,9 @@ Result<std::uint64_t> RunStore::Write(const std::string& hash, std::uint64_t siz
                       std::to_string(have));
   }
   SHOAL_RETURN_IF_ERROR(
-      Kept(content_->AppendPartial(parsed, offset, std::as_bytes(std::span(data)))));
+      Kept(parsed, content_->AppendPartial(parsed, offset, std::as_bytes(std::span(data)))));
   if (offset + data.size() == size) {
-    SHOAL_RETURN_IF_ERROR(Kept(content_->FinishPartial(parsed, size)));
+    SHOAL_RETURN_IF_ERROR(Kept(parsed, content_->FinishPartial(parsed, size)));
     bytes_ = bytes_ + size;
     Here(parsed);
   }

@@ -45,7 +45,7 @@ class RunStore {
     // One that was wanted is here, whole.
     std::function<void(const std::string& hash)> on_here;
     // What a peer uploads could not be written.
-    std::function<void(const Status& why)> on_not_kept = {};
+    std::function<void(const std::string& hash, const Status& why)> on_not_kept = {};
   };
   void SetRepair(Repair repair) { repair_ = std::move(repair); }
   // From now on peers may upload these, too; on_here comes for each.
@@ -74,7 +74,7 @@ class RunStore {
   // Whether the blob is here, by now.
   bool HasOrMakes(const storage::ContentHash& hash);
   void Here(const storage::ContentHash& hash);
-  Status Kept(Status status) const;
+  Status Kept(const storage::ContentHash& hash, Status status) const;
 
   std::unique_ptr<storage::EventLog> log_;
   std::unique_ptr<storage::ContentStore> content_;

@@ -103,6 +103,12 @@ SchedulerServer::~SchedulerServer() {
       if (activity_) activity_->Save();
     });
   }
+  // An export that was asked for is looked up there, and made on its own thread.
+  if (store_) {
+    std::promise<void> looked_up;
+    store_->Post("server.drain", [&looked_up] { looked_up.set_value(); });
+    looked_up.get_future().wait();
+  }
   export_.reset();
   // Each runs what was posted. From here on the control thread posts nothing to the store, but the
   // store may still answer the control thread.
@@ -223,24 +229,26 @@ void SchedulerServer::Keep() const {
 // Verifies the files of the newest checkpoint before anybody can ask for them, or for the state of
 // the run. Thread: main; store and control have nothing to do yet.
 void SchedulerServer::FindLost() {
-  disk_->SetRepair(
-      {[this](const storage::ContentHash& hash) {
-         return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
-       },
-       [this](const std::string& hash) {
-         control_->Post("artefact.lost", [this, hash] { Feed(ArtefactsLost{{hash}}); });
-       },
-       [this](const std::string& hash) {
-         control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
-       },
-       [this](const Status& why) {
-         // Members read it: no paths, and no advice for them.
-         const std::string& text = why.message();
-         const std::size_t colon = text.rfind(": ");
-         const std::size_t begin = colon == text.npos ? 0 : colon + 2;
-         const std::string reason = text.substr(begin, text.find(';', begin) - begin);
-         control_->Post("artefact.not_kept", [this, reason] { Feed(ArtefactNotKept{reason}); });
-       }});
+  disk_->SetRepair({[this](const storage::ContentHash& hash) {
+                      return MakeArtefactAgain(config_, artefacts_, hash, &disk_->content());
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.lost",
+                                     [this, hash] { Feed(ArtefactsLost{{hash}}); });
+                    },
+                    [this](const std::string& hash) {
+                      control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
+                    },
+                    [this](const std::string& hash, const Status& why) {
+                      // Members read it: no paths, and no advice for them.
+                      const std::string& text = why.message();
+                      const std::size_t colon = text.rfind(": ");
+                      const std::size_t begin = colon == text.npos ? 0 : colon + 2;
+                      const std::string reason = text.substr(begin, text.find(';', begin) - begin);
+                      control_->Post("artefact.not_kept", [this, hash, reason] {
+                        Feed(ArtefactNotKept{hash, reason});
+                      });
+                    }});
   std::vector<control::v1::ArtefactRef> current = {artefacts_.initial.at("data")};
   for (const auto& [name, artefact] : artefacts_.initial) {
     if (name.ends_with(model::kBaseSuffix)) current.push_back(artefact);

@@ -122,20 +122,26 @@ void CheckpointUploads::OnMoved(const PeerId& peer) {
   rounds_.Moved(peer, how, reaction_.now());
 }
 
-// No longer than the lines need, three times, and not where training again is sooner.
+// No longer than the lines need, three times, and not where training again is sooner: judged anew
+// until all is saved and shared out, which kSaveLimit bounds.
 bool CheckpointUploads::AwaitNewer(double step_seconds) {
   awaited_.reset();
   const std::uint64_t from = history_.checkpoint().step;
   const auto expected = rounds_.ExpectedAfter(from, LineOf());
   if (!expected) return false;
-  if (!newer_until_) {
+  if (!newer_until_ || !newer_dealt_) {
     const auto undone = static_cast<double>(expected->step - from);
     if (expected->seconds > undone * step_seconds + kClosingAlwaysSeconds) return false;
     const std::chrono::duration<double> thrice(3 * expected->seconds);
+    if (!newer_until_) {
+      SHOAL_LOG(kInfo, "scheduler", "checkpoint.awaited", {"step", expected->step},
+                {"seconds", expected->seconds});
+    }
     newer_until_ = reaction_.now() + kClosingLimit + std::chrono::duration_cast<Duration>(thrice);
-    SHOAL_LOG(kInfo, "scheduler", "checkpoint.awaited", {"step", expected->step},
-              {"seconds", expected->seconds});
+    newer_dealt_ = expected->dealt;
   }
+  // Its files are all that there is of those steps, and the organiser is told what to do.
+  if (not_kept()) newer_until_ = std::max(*newer_until_, reaction_.now() + kClosingLimit);
   if (reaction_.now() >= *newer_until_) return false;
   awaited_ = expected->step;
   return true;
@@ -172,25 +178,37 @@ Status CheckpointUploads::AddSaved(const Member& member, const control::v1::Chec
   return InvalidArgument(member.LabelWithPosition() + " did not save " + added.message() + which);
 }
 
+void CheckpointUploads::Forgive() {
+  for (const auto& [peer, member] : members_.all()) {
+    members_.Find(peer)->save_error.clear();
+    members_.Find(peer)->saves_failed = 0;
+  }
+}
+
 void CheckpointUploads::OnHere(const std::string& hash) {
-  not_kept_.clear();
+  not_kept_.erase(hash);
   rounds_.AddHere(hash, reaction_.now());
 }
 
-void CheckpointUploads::OnNotKept(const std::string& reason) {
+void CheckpointUploads::OnNotKept(const std::string& hash, const std::string& reason) {
   if (not_kept_.empty()) ask_again_at_ = reaction_.now() + kAskAgainAfter;
-  not_kept_ = reason;
+  not_kept_.insert(hash);
+  why_not_kept_ = reason;
 }
 
 void CheckpointUploads::OnTick() {
   rounds_.DropLate(LineOf(), reaction_.now());
-  if (not_kept_.empty() || reaction_.now() < ask_again_at_) return;
+  if (not_kept_.empty()) return;
+  std::set<std::string> needed;
+  for (const control::v1::ArtefactRef& file : rounds_.Files()) needed.insert(file.hash());
+  std::erase_if(not_kept_, [&](const std::string& hash) { return !needed.contains(hash); });
+  if (reaction_.now() < ask_again_at_) return;
   ask_again_at_ = reaction_.now() + kAskAgainAfter;
   rounds_.AskAgain();
 }
 
 void CheckpointUploads::OnOffered(Member* member, const control::v1::ArtefactsOffered& offered) {
-  if (!not_kept_.empty() && rounds_.Postpone(member->peer, offered.request())) return;
+  if (not_kept() && rounds_.Postpone(member->peer, offered.request(), not_kept_)) return;
   if (!rounds_.AddOffered(member->peer, offered.request())) return;
   OnFailed(member, offered.error().empty() ? "it has not all that it saved" : offered.error());
 }
@@ -294,7 +312,7 @@ void CheckpointUploads::OnLastLost(const Member* failed, const Member* other) {
 
 std::string CheckpointUploads::Trouble() const {
   if (not_kept_.empty()) return WhoCannotSave();
-  return "the scheduler's disk takes no checkpoint (" + not_kept_ +
+  return "the scheduler's disk takes no checkpoint (" + why_not_kept_ +
          "): the newest that is whole is of step " + std::to_string(history_.checkpoint().step) +
          ". Free disk space there; peers keep theirs, and send it then";
 }

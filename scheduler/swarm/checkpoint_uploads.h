@@ -62,14 +62,16 @@ class CheckpointUploads {
 
   // A member has saved its stage, or failed to.
   void OnDone(Member* member, const control::v1::CheckpointDone& done);
+  // The organiser ordered to resume: who could not save is to try again.
+  void Forgive();
   // A member has uploaded all that it could.
   void OnOffered(Member* member, const control::v1::ArtefactsOffered& offered);
   // A file that was wanted is here.
   void OnHere(const std::string& hash);
-  // The scheduler's disk has taken no file since it failed to.
+  // The scheduler's disk did not take a file that is still needed.
   bool not_kept() const { return !not_kept_.empty(); }
   // The scheduler's own disk takes no files: no fault of who sends them, who is asked again.
-  void OnNotKept(const std::string& reason);
+  void OnNotKept(const std::string& hash, const std::string& reason);
   // A member has come or gone.
   void OnMoved(const PeerId& peer);
   // A plan from the newest checkpoint that is whole could be made. True: a newer one is waited for
@@ -116,8 +118,10 @@ class CheckpointUploads {
   std::set<PeerId> distrusted_;
   std::optional<TimePoint> newer_until_;  // how long a plan waits for a newer checkpoint
   std::optional<std::uint64_t> awaited_;
-  std::string not_kept_;      // why the scheduler's disk took no file of late; empty: it does
-  TimePoint ask_again_at_{};  // then
+  bool newer_dealt_ = false;        // of that one all is shared out
+  std::set<std::string> not_kept_;  // hashes of files that the scheduler's disk did not take
+  std::string why_not_kept_;        // the last of them
+  TimePoint ask_again_at_{};        // for these
   CheckpointInterval interval_;
 };
 

@@ -94,17 +94,19 @@ HeldSteps::Coverage HeldSteps::Covered() const {
   if (plan_.pipelines_differ()) return CoveredByPipelines();
   Coverage covered{true, true, true, true};
   for (std::uint32_t s = 0; s < config_.stages; ++s) {
-    bool any = false, stays = false;
+    bool any = false, stays = false, held = false;
     for (std::uint32_t p = 0; p < plan_.pipelines(); ++p) {
       const Member* const member = plan_.At(p, s);
       const bool holds = Holds(member, p, s);
       covered.all = covered.all && holds && member->may_host();
       stays = stays || (holds && member->may_host());
       any = any || (holds && member->save_error.empty());
+      held = held || holds;
     }
     covered.stays = covered.stays && stays;
     covered.every_stage = covered.every_stage && any;
-    covered.possible = covered.possible && (any || MayReturn(s));
+    // A run that is held is resumed when its disks have space.
+    covered.possible = covered.possible && (any || MayReturn(s) || (held && AwaitsResume()));
   }
   return covered;
 }
@@ -130,7 +132,10 @@ StepsFate HeldSteps::Begin(const Keep& keep, double step_seconds) {
     }
   }
   if (!possible_ || !keep.steps || step_ == 0) return StepsFate::kTrainedAgain;
-  return Decide();
+  held_next_ = keep.until_resumed;
+  const StepsFate fate = Decide();
+  held_next_ = false;
+  return fate;
 }
 
 // Whether the next generation can have those who hold the step as they are: all positions, or at
@@ -148,6 +153,12 @@ bool HeldSteps::GrowsFromCheckpoint(const Coverage& covered) const {
          plan_.MayGrowTo(covered.whole + 1, reaction_.now());
 }
 
+// Members keep what they hold for longer than a run that is held waits.
+bool HeldSteps::MayWait(const Coverage& covered) const {
+  const Duration more = AwaitsResume() ? kHeldWait : Duration::zero();
+  return covered.possible && reaction_.now() < until_ + more;
+}
+
 StepsFate HeldSteps::Decide() {
   phase_ = Phase::kNone;
   const Coverage covered = Covered();
@@ -162,7 +173,7 @@ StepsFate HeldSteps::Decide() {
   if (covered.every_stage) {
     return closing_.Begin(step_, step_seconds_) ? StepsFate::kBeingSaved : StepsFate::kTrainedAgain;
   }
-  if (!covered.possible || reaction_.now() >= until_) return StepsFate::kTrainedAgain;
+  if (!MayWait(covered)) return StepsFate::kTrainedAgain;
   phase_ = Phase::kAwaiting;
   return StepsFate::kAwaited;
 }
@@ -214,9 +225,8 @@ void HeldSteps::Look() {
   if (release_at_ && reaction_.now() >= *release_at_ && !lifecycle_.active()) Release();
   if (phase_ == Phase::kNone) return;
   const Coverage covered = Covered();
-  const bool stays = phase_ == Phase::kKept
-                         ? MayGoOnInPlace(covered)
-                         : !covered.every_stage && covered.possible && reaction_.now() < until_;
+  const bool stays =
+      phase_ == Phase::kKept ? MayGoOnInPlace(covered) : !covered.every_stage && MayWait(covered);
   const std::set<PeerId> behind =
       stays && phase_ == Phase::kAwaiting ? std::set<PeerId>() : CatchUp();
   if (stays) {  // who came back behind the others is to hold what they do when the plan comes

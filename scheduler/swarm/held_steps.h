@@ -82,6 +82,8 @@ class HeldSteps {
   std::vector<PeerId> HolderIds() const;
   bool MayGoOnInPlace(const Coverage& covered) const;
   bool GrowsFromCheckpoint(const Coverage& covered) const;
+  bool AwaitsResume() const { return history_.held() || held_next_; }
+  bool MayWait(const Coverage& covered) const;
   void Release();
   bool MayReturn(std::uint32_t stage) const;
   Coverage CoveredByPipelines() const;
@@ -117,6 +119,7 @@ class HeldSteps {
   double step_seconds_ = 0;
   TimePoint until_{};  // how long peers may come back
   bool grows_ = false;
+  bool held_next_ = false;               // the run is about to be held
   bool saving_ = false;                  // as of the last event
   std::optional<TimePoint> release_at_;  // then members need not hold anything any more
   // To go on in place from the newest steps with the same members.

@@ -161,7 +161,9 @@ void Lifecycle::CountFailure(const std::string& cause) {
 
 void Lifecycle::Hold(const std::string& cause, const Keep& keep) {
   if (state_ == RunState::kFinished || state_ == RunState::kFailed) return;
-  EndGeneration(cause, keep);
+  Keep kept = keep;
+  kept.until_resumed = true;
+  EndGeneration(cause, kept);
   journal_.Record(RunHeld{cause_});
 }
 
@@ -240,15 +242,18 @@ void Lifecycle::OrderResume() {
 // The cause, and what becomes of the steps that no checkpoint holds.
 void Lifecycle::SetCauseWithSteps(const std::string& cause) {
   cause_alone_ = cause_ = cause;
-  if (fate_ == StepsFate::kSaved) cause_ += "; no step is lost";
+  const auto add = [this](const std::string& text) {
+    cause_ += (cause_.empty() ? "" : "; ") + text;
+  };
+  if (fate_ == StepsFate::kSaved) add("no step is lost");
   if (history_.step() <= history_.checkpoint().step) return;
   const std::uint64_t steps = history_.step() - history_.checkpoint().step;
   const bool one = steps == 1;
-  cause_ += "; " + (one ? "one step" : std::to_string(steps) + " steps") + " since " +
-            (history_.checkpoint().step == 0
-                 ? "the start"
-                 : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
-            (one ? " is " : " are ");
+  add((one ? "one step" : std::to_string(steps) + " steps") + " since " +
+      (history_.checkpoint().step == 0
+           ? "the start"
+           : "the checkpoint of step " + std::to_string(history_.checkpoint().step)) +
+      (one ? " is " : " are "));
   switch (fate_) {
     case StepsFate::kTrainedAgain: cause_ += "trained again"; break;
     case StepsFate::kAwaited:

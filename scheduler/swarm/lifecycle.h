@@ -24,6 +24,7 @@ namespace shoal::scheduler {
 struct Keep {
   bool steps = true;                   // false: all are in doubt
   std::optional<PeerId> without = {};  // whose are
+  bool until_resumed = false;          // the run is held, until the organiser resumes it
 };
 
 // What becomes of the steps of an ended generation that no checkpoint has.

@@ -65,6 +65,7 @@ struct ArtefactHere {
 };
 // The scheduler's disk could not take what a peer uploaded.
 struct ArtefactNotKept {
+  std::string hash;
   std::string reason;
 };
 struct Tick {};  // at least every 500 ms

@@ -125,6 +125,7 @@ void SwarmStateImpl::OrderResume() {
   faults_.Forgive();
   applied_.Forgive();
   spots_.Forgive();
+  uploads_.Forgive();
   lifecycle_.OrderResume();
 }
 

@@ -69,7 +69,7 @@ class SwarmStateImpl final : public SwarmState, private Lifecycle::Owner {
   void On(const Tick& event);
   void On(const ArtefactsLost& event) { artefacts_.OnLost(event.hashes); }
   void On(const ArtefactHere& event);
-  void On(const ArtefactNotKept& event) { uploads_.OnNotKept(event.reason); }
+  void On(const ArtefactNotKept& event) { uploads_.OnNotKept(event.hash, event.reason); }
 
   void OnHello(ConnectionId connection, const control::v1::Hello& hello);
   void Welcome(const Member& member);

@@ -19,6 +19,7 @@ double Seconds(Duration duration) { return std::chrono::duration<double>(duratio
 
 std::string SwarmView::WaitingFor() const {
   if (std::string lost = of_.artefacts.LostText(); !lost.empty()) return lost;
+  if (of_.uploads.not_kept()) return of_.uploads.Trouble();
   const std::size_t here = of_.members.candidates();
   if (here >= of_.plan.needed() && of_.plan.too_little_memory()) {
     std::vector<PeerMemory> peers;
@@ -28,11 +29,12 @@ std::string SwarmView::WaitingFor() const {
     std::string text = MemoryShortageText(of_.config, std::move(peers));
     if (!text.empty()) return text;
   }
-  if (const auto step = of_.uploads.awaited()) {
+  const bool enough = here >= of_.plan.needed();
+  if (const auto step = of_.uploads.awaited(); step && enough) {
     return "it continues from the checkpoint of step " + std::to_string(*step) +
            ", which its members upload";
   }
-  if (here >= of_.plan.needed()) return "it continues in a moment";
+  if (enough) return "it continues in a moment";
   std::string text = "waiting for " + std::to_string(of_.plan.needed() - here) +
                      (of_.plan.needed() - here == 1 ? " more peer (" : " more peers (") +
                      std::to_string(here) + " of " + std::to_string(of_.plan.needed()) +

@@ -68,13 +68,14 @@ std::vector<std::string> StepNames(const std::string& path) {
 }
 
 // Of a checkpoint, or of a run. Manifests first: what a power cut leaves then counts as none.
-void RemoveFolder(const std::string& folder) {
+std::error_code RemoveFolder(const std::string& folder) {
   std::error_code error;
   fs::remove(folder + "/" + kManifestName, error);
   for (const std::string& name : StepNames(folder)) {
     fs::remove(folder + "/" + name + "/" + kManifestName, error);
   }
   fs::remove_all(folder, error);
+  return error;
 }
 
 Result<Checkpoint> ReadManifest(const std::string& folder) {
@@ -171,6 +172,14 @@ std::vector<RunId> FileCheckpointStore::RunsByAge() const {
 }
 
 void FileCheckpointStore::DeleteUnfinished(const std::string& path) {
+  std::error_code error;
+  for (const std::string& name : StepNames(path)) {
+    const std::size_t old = name.find(".old-");
+    const std::string target = path + "/" + name.substr(0, old);
+    // A power cut between the two renames of a save (ReplaceFolder).
+    if (old != name.npos && !fs::exists(target, error))
+      fs::rename(path + "/" + name, target, error);
+  }
   for (const std::string& name : StepNames(path)) {
     const std::string folder = path + "/" + name;
     if (IsFolderName(name)) {
@@ -323,9 +332,8 @@ Status FileCheckpointStore::DropRun(RunId run) {
   if (!fs::is_directory(folder, error)) {
     return NotFound("there are no checkpoints of run " + run.ToHex() + " in " + path_);
   }
-  RemoveFolder(folder);
-  return fs::exists(folder, error) ? FailedPrecondition("delete " + folder + ": some of it stays")
-                                   : Status::Ok();
+  error = RemoveFolder(folder);
+  return error ? FromErrno(error.value(), "delete " + folder) : Status::Ok();
 }
 
 Result<Checkpoint> FileCheckpointStore::Load(RunId run, std::uint64_t step) {

@@ -59,8 +59,11 @@ Status AtomicFolder::Commit() {
 Status ReplaceFolder(const std::string& folder, const std::string& target) {
   std::string old = target + ".old-XXXXXX";
   if (::mkdtemp(old.data()) == nullptr) return FromErrno(errno, "create " + old);
-  if (::rename(target.c_str(), old.c_str()) != 0 || ::rename(folder.c_str(), target.c_str()) != 0) {
-    return FromErrno(errno, "replace " + target);
+  if (::rename(target.c_str(), old.c_str()) != 0) return FromErrno(errno, "replace " + target);
+  if (::rename(folder.c_str(), target.c_str()) != 0) {
+    const Status failed = FromErrno(errno, "replace " + target);
+    (void)::rename(old.c_str(), target.c_str());
+    return failed;
   }
   SHOAL_RETURN_IF_ERROR(SyncFolder(fs::path(target).parent_path().string()));
   std::error_code error;

@@ -145,6 +145,10 @@ TEST_F(Shoal, WithoutDaemonItSaysHowToStartOne) {
     EXPECT_THAT(run.error, AllOf(HasSubstr("no shoald runs in " + At("state")),
                                  HasSubstr("shoal join INVITE")));
   }
+  // A member needs no invite any more.
+  fs::create_directories(At("state"));
+  ASSERT_TRUE(WriteFileAtomic(At("state/overlay.json"), R"({"invite": "shoal1_"})").ok());
+  EXPECT_THAT(Start("status").error, HasSubstr("again with `shoald --dir " + At("state") + "`"));
   const Outcome logs = Start("logs");
   EXPECT_EQ(logs.exit, 3);
   ExpectOneLine(logs);

@@ -188,5 +188,22 @@ TEST(SwarmHandoverTest, AFullDiskAtTheLastStepHoldsTheRunOnce) {
   EXPECT_TRUE(swarm.RunUntilState(RunState::kFinished));
 }
 
+// Who hears of it within minutes loses no step: members hold what they could not save.
+TEST(SwarmHandoverTest, SpaceOnAFullDiskSavesTheLastStepsOnceTheRunIsResumed) {
+  SimSwarm swarm(SimConfig(2, 1), 51);
+  for (int i = 0; i < 2; ++i) swarm.AddPeer();
+  ASSERT_TRUE(swarm.RunUntil([&] { return swarm.View().checkpoint_step == 20; }));
+  FillDisk(&swarm.Peer(0));
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kPaused));
+  swarm.RunFor(std::chrono::minutes(5));
+  // Still full.
+  swarm.Order(AdminCommand::Kind::kResume);
+  const std::uint64_t steps = swarm.View().step;
+  EXPECT_EQ(steps, swarm.config().steps);
+  swarm.Peer(0).filter = nullptr;
+  ASSERT_TRUE(swarm.RunUntilState(RunState::kFinished));
+  EXPECT_EQ(swarm.View().generation, 1u) << "nothing was trained again";
+}
+
 }  // namespace
 }  // namespace shoal::scheduler

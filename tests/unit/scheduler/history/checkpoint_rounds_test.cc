@@ -250,6 +250,18 @@ TEST(CheckpointRounds, WhatMostSavedCounts) {
   EXPECT_THAT(asked, SizeIs(2));
 }
 
+// While their generation lasts the weights of members are compared elsewhere.
+TEST(CheckpointRounds, AfterItsGenerationATieIsADifference) {
+  for (const bool ended : {false, true}) {
+    OneStage stage;
+    stage.rounds.AddFailed(5, Peer(1));
+    EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(2), stage.files).ok());
+    if (ended) stage.rounds.AwaitUntil(stage.now);
+    EXPECT_TRUE(stage.rounds.AddSaved(5, Peer(3), Saved(stage.parts, "other")).ok());
+    EXPECT_EQ(stage.rounds.Deal(LineOf(stage.lines), stage.now).differs.has_value(), ended);
+  }
+}
+
 TEST(CheckpointRounds, WhatMostSavedOfAPartOfTwoStagesCounts) {
   const std::vector<std::vector<std::string>> parts = {{"shared"}, {"shared"}};
   CheckpointRounds rounds(parts);
@@ -320,6 +332,7 @@ TEST(CheckpointRounds, WrongWeightsAreNotTaken) {
   OneStage stage;
   stage.AllSave();
   EXPECT_FALSE(stage.rounds.Distrust({Peer(3)})) << "nothing of it is here";
+  EXPECT_FALSE(stage.rounds.Saves(5, 1, Peer(3))) << "nor what it tells in a later generation";
   const auto asked = stage.Deal();
   EXPECT_FALSE(asked.contains(Peer(3)));
   stage.rounds.AddHere(stage.newest[Peer(1)].files[0].hash(), TimePoint{});

@@ -160,7 +160,8 @@ TEST(CheckpointUploads, AFullDiskOfTheSchedulerIsWaitedFor) {
     parts.uploads.Look();
     const auto sent = parts.Take<SendTo>();
     ASSERT_EQ(sent.size(), 1u) << turn;
-    parts.uploads.OnNotKept("No space left on device");
+    const auto& files = sent[0].message.want_artefacts().files();
+    parts.uploads.OnNotKept(files.Get(0).hash(), "No space left on device");
     control::v1::ArtefactsOffered offered;
     offered.set_request(sent[0].message.want_artefacts().request());
     offered.set_error("the scheduler's disk failed");
@@ -174,6 +175,34 @@ TEST(CheckpointUploads, AFullDiskOfTheSchedulerIsWaitedFor) {
   EXPECT_TRUE(parts.lifecycle.active()) << "no spare takes its place";
   EXPECT_EQ(parts.Bring(), 1u);
   EXPECT_EQ(parts.uploads.Trouble(), "");
+}
+
+TEST(CheckpointUploads, AFullDiskOfTheSchedulerExcusesNobodyElsesFailure) {
+  Uploads parts(1, 2, 2);
+  parts.ApplyAndSave();
+  parts.Saved(0, 0);
+  parts.Saved(1, 0);
+  parts.uploads.Look();
+  const auto sent = parts.Take<SendTo>();
+  ASSERT_EQ(sent.size(), 2u);
+  const auto offered = [&](std::size_t i) {
+    control::v1::ArtefactsOffered message;
+    message.set_request(sent[i].message.want_artefacts().request());
+    message.set_error("failed");
+    for (std::uint32_t p = 0; p < 2; ++p) {
+      if (parts.At(p, 0).connection == sent[i].connection) {
+        parts.uploads.OnOffered(&parts.At(p, 0), message);
+      }
+    }
+  };
+  // What another brings changes nothing for who was not at fault; who was is not excused by it.
+  parts.uploads.OnNotKept(sent[0].message.want_artefacts().files(0).hash(), "full");
+  parts.uploads.OnHere(sent[1].message.want_artefacts().files(0).hash());
+  offered(0);
+  EXPECT_TRUE(parts.uploads.not_kept());
+  EXPECT_EQ(parts.At(0, 0).save_error + parts.At(1, 0).save_error, "");
+  offered(1);
+  EXPECT_EQ(parts.At(0, 0).save_error + parts.At(1, 0).save_error, "failed");
 }
 
 TEST(CheckpointUploads, WhoGoesIsNotWaitedFor) {
@@ -212,6 +241,8 @@ TEST(CheckpointUploads, APlanFromAnOlderOneWaitsForWhatMayBecomeWhole) {
   parts.uploads.EndGeneration();
   EXPECT_TRUE(parts.uploads.AwaitNewer(0));
   EXPECT_EQ(parts.uploads.awaited(), 1u);
+  EXPECT_FALSE(parts.uploads.Look());
+  EXPECT_TRUE(parts.uploads.AwaitNewer(0)) << "all is shared out";
   parts.Wait(kClosingLimit + std::chrono::seconds(1));
   EXPECT_FALSE(parts.uploads.AwaitNewer(0)) << "not for ever";
   parts.uploads.BeginGeneration(false);

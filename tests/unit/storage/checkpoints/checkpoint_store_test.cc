@@ -313,6 +313,21 @@ TEST_F(CheckpointStoreTest, AFileSystemThatCannotSwapReplacesByTwoRenames) {
     EXPECT_EQ(entry.path().string(), first);
   }
   EXPECT_FALSE(ReplaceFolder(second, first).ok());
+  EXPECT_EQ(ReadAll(first + "/manifest.json"), kept) << "it is back in its place";
+  for (const auto& entry : std::filesystem::directory_iterator(of_run_)) {
+    EXPECT_EQ(entry.path().string(), first);
+  }
+}
+
+TEST_F(CheckpointStoreTest, APowerCutBetweenTheTwoRenamesLosesNothing) {
+  ASSERT_TRUE(Save(1).ok());
+  const std::string folder = of_run_ + "/step-000000000001";
+  std::filesystem::rename(folder, folder + ".old-abcdef");
+  std::filesystem::create_directories(folder + ".tmp-abcdef");
+  Open();
+  EXPECT_TRUE(store_->Load(kRun, 1).ok());
+  EXPECT_FALSE(std::filesystem::exists(folder + ".old-abcdef"));
+  EXPECT_FALSE(std::filesystem::exists(folder + ".tmp-abcdef"));
 }
 
 TEST(CheckpointManifest, RandomAndTruncatedBytesNeverCrash) {
