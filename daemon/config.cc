@@ -335,7 +335,7 @@ Status At(const toml::node& node, const std::string& name, const std::string& me
                          message);
 }
 
-std::string Allowed(std::string_view section) {
+std::string AllowedKeys(std::string_view section) {
   std::string list;
   std::string_view last;
   for (const Key& key : Keys()) {
@@ -367,7 +367,7 @@ Status ReadSection(const std::string& section, const toml::table& table, const s
     if (found == nullptr) {
       return At(node, name,
                 "unknown key '" + key_name + "' in [" + section + "]" +
-                    DidYouMean(key_name, NamesIn(section)) + "; known: " + Allowed(section));
+                    DidYouMean(key_name, NamesIn(section)) + "; known: " + AllowedKeys(section));
     }
     Status status = found->read(node, config);
     if (status.ok() && found->check) status = found->check(*config);
@@ -407,9 +407,9 @@ Status ParseConfig(std::string_view text, const std::string& name, DaemonConfig*
   }
   for (const auto& [section, node] : root) {
     const toml::table* table = node.as_table();
-    if (table == nullptr || (Allowed(section.str()).empty())) {
+    if (table == nullptr || (AllowedKeys(section.str()).empty())) {
       return At(node, name,
-                "unknown section '" + std::string(section.str()) + "'; known: " + Allowed(""));
+                "unknown section '" + std::string(section.str()) + "'; known: " + AllowedKeys(""));
     }
     SHOAL_RETURN_IF_ERROR(ReadSection(std::string(section.str()), *table, name, config));
   }
