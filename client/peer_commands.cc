@@ -54,11 +54,12 @@ ExitCode NotRunning(const Target& target, const Status& status) {
   const Result<std::string> kept = ReadFile(target.directory + "/overlay.json", kInviteBytesMax);
   const auto overlay = ParseJson<nlohmann::json>(kept.ok() ? *kept : "");
   const bool member = overlay.is_object() && overlay.contains("invite");
-  return FailOf(target, ExitCode::kDaemonNotRunning,
-                "no shoald runs in " + target.directory +
-                    (member ? "; start it again with `shoald --dir " + target.directory + "`"
-                            : "; start one with `shoal join INVITE` or `shoald --config "
-                              "shoald.toml`"));
+  return FailOf(
+      target, ExitCode::kDaemonNotRunning,
+      "no shoald runs in " + target.directory +
+          (member ? "; start it again with `shoald --dir " + ShellWord(target.directory) + "`"
+                  : "; start one with `shoal join INVITE` or `shoald --config "
+                    "shoald.toml`"));
 }
 
 Result<std::string> StateOf(const Target& target) {
@@ -119,8 +120,8 @@ ExitCode Join(const Target& target, const std::string& invite, bool start_daemon
     std::cout << PeerOrders(reply->message, target.directory) << "\n";
     return ExitCode::kOk;
   }
-  if (!start_daemon || reply.status().code() != StatusCode::kUnavailable)
-    return NotRunning(target, reply.status());
+  const bool absent = reply.status().code() == StatusCode::kUnavailable;
+  if (!absent || !start_daemon) return NotRunning(target, reply.status());
   const Result<std::string> program = FindProgram("shoald");
   if (!program.ok()) return Fail(program.status());
   if (Status status = MakeDirectories(target.directory, 0700); !status.ok()) return Fail(status);

@@ -18,17 +18,6 @@ constexpr std::string_view kRunVerbs[] = {"audit",  "events",  "export", "invite
 
 bool InWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-'; }
 
-// As a shell takes it.
-std::string Quoted(const std::string& path) {
-  const bool plain = std::ranges::all_of(path, [](char c) {
-    return InWord(c) || std::string_view("/._~+:@%").find(c) != std::string_view::npos;
-  });
-  if (plain && !path.empty()) return path;
-  std::string quoted = "'";
-  for (const char c : path) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
-
 template <std::size_t kVerbs>
 std::string WithFolder(const std::string& text, std::string_view program,
                        const std::string_view (&verbs)[kVerbs], const std::string& directory) {
@@ -46,13 +35,23 @@ std::string WithFolder(const std::string& text, std::string_view program,
     out.append(text, at, end - at);
     at = end;
     if (begins && !named && std::ranges::find(verbs, word) != std::end(verbs)) {
-      out += " --dir " + Quoted(directory);
+      out += " --dir " + ShellWord(directory);
     }
   }
   return out.append(text, at);
 }
 
 }  // namespace
+
+std::string ShellWord(const std::string& text) {
+  const bool plain = std::ranges::all_of(text, [](char c) {
+    return InWord(c) || std::string_view("/._~+:@%").find(c) != std::string_view::npos;
+  });
+  if (plain && !text.empty()) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
 
 std::string PeerOrders(const std::string& text, const std::string& directory) {
   if (directory == DefaultDirectory()) return text;

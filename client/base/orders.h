@@ -11,6 +11,8 @@ namespace shoal::client {
 // on several machines. These name the folder that the reader's own command named, behind the verb;
 // a command that has --dir stays. Pure; thread: any.
 
+// A path or other text as one word of a shell.
+std::string ShellWord(const std::string& text);
 // Commands on a peer; unchanged where `directory` is what a command takes without --dir.
 std::string PeerOrders(const std::string& text, const std::string& directory);
 // Commands on a run.

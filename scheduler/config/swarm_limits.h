@@ -43,6 +43,8 @@ inline constexpr std::size_t kStatusBytesInAll = 32u << 20;  // of members witho
 inline constexpr Duration kReturnGrace = std::chrono::seconds(2);
 // And longer where the organiser is to make space on a disk, and resume.
 inline constexpr Duration kHeldWait = std::chrono::minutes(9);
+// An upload line that nobody knows counts as this, in bit/s, where time is given.
+inline constexpr double kUnknownBps = 20e6;
 // To save a stage to the disk of who holds it, once nothing orders it to.
 inline constexpr Duration kSaveLimit = std::chrono::minutes(1);
 // For more peers to come before a run whose steps nobody holds goes on with fewer pipelines.

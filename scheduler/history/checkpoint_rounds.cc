@@ -7,8 +7,6 @@
 namespace shoal::scheduler {
 namespace {
 
-// What a line counts as that nobody knows.
-constexpr double kUnknownBps = 20e6;
 // So many times what its line needs for a part, and so long: steps take the most of a line.
 constexpr double kPatience = 10;
 constexpr double kPatienceSeconds = 60;

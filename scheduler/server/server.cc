@@ -240,11 +240,9 @@ void SchedulerServer::FindLost() {
                       control_->Post("artefact.here", [this, hash] { Feed(ArtefactHere{hash}); });
                     },
                     [this](const std::string& hash, const Status& why) {
-                      // Members read it: no paths, and no advice for them.
-                      const std::string& text = why.message();
-                      const std::size_t colon = text.rfind(": ");
-                      const std::size_t begin = colon == text.npos ? 0 : colon + 2;
-                      const std::string reason = text.substr(begin, text.find(';', begin) - begin);
+                      // Members read it: no paths.
+                      const bool full = why.code() == StatusCode::kResourceExhausted;
+                      const std::string reason = full ? "it is full" : "its log says why";
                       control_->Post("artefact.not_kept", [this, hash, reason] {
                         Feed(ArtefactNotKept{hash, reason});
                       });

@@ -9,9 +9,6 @@
 namespace shoal::scheduler {
 namespace {
 
-// What a line counts as that nobody knows, where time is given rather than judged.
-constexpr double kUnknownBps = 20e6;
-
 Duration ToDuration(double seconds) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }

@@ -72,7 +72,9 @@ std::string SwarmView::Reason() const {
              " peers have their layers and links";
     case RunState::kTraining: return TrainingReason();
     case RunState::kPaused:
-      if (of_.history.held()) return of_.lifecycle.cause();
+      if (of_.history.held()) {
+        return of_.lifecycle.cause() + (of_.uploads.not_kept() ? "; " + of_.uploads.Trouble() : "");
+      }
       return of_.lifecycle.cause() + (of_.lifecycle.cause().empty() ? "" : "; ") + WaitingFor();
     case RunState::kFailed: return of_.lifecycle.cause();
     case RunState::kFinished: return "";
